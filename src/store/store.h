@@ -64,7 +64,9 @@ struct store_info {
 	char id[33]; /* of the workspace, hex */
 	int64_t created;
 	int64_t next_ino;
-	uint64_t bytes, inodes;             /* in use: content bytes, inodes */
+	/* In use: inodes; and content bytes of regular files, which is the length of an inline one, and
+	 * STORE_UNIT for each unit of a large one that is no hole. */
+	uint64_t bytes, inodes;
 	uint64_t quota_bytes, quota_inodes; /* 0: no limit */
 	uint64_t audit_seq;                 /* of the last audit record */
 	unsigned char audit_hash[32];       /* of the last audit record */

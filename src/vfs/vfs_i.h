@@ -242,8 +242,8 @@ int quota_take_bytes(struct vfs *vfs, uint64_t bytes) MUST_USE;
 void quota_give_inode(struct vfs *vfs);
 void quota_give_bytes(struct vfs *vfs, uint64_t bytes);
 
-/* ---- file.c, units.c: content. `bytes` in use: a small file's length; a large one's units
- * that are not holes times STORE_UNIT ---- */
+/* ---- file.c, units.c: content. Bytes in use are those of regular files as store_info counts
+ * them; directories, links and special files use none. A directory keeps its parent in row.rdev ---- */
 
 /* Have inode->blob loaded (small files, links). Under `lock`. */
 int file_load(struct vfs *vfs, struct inode *inode) MUST_USE;
