@@ -40,7 +40,7 @@ struct sys_stat {
 	int64_t ino;
 	uint32_t mode, nlink, uid, gid;
 	uint64_t rdev;
-	int64_t size, blocks; /* of 512 bytes */
+	int64_t size, blocks;               /* of 512 bytes */
 	int64_t atime, mtime, ctime, btime; /* ns since 1970 */
 };
 
@@ -71,8 +71,9 @@ int sys_req_check(const struct sys_req *req) MUST_USE;
 
 /*
  * The thing called. `call` answers the number (>= 0 or a negative errno) and appends bytes to
- * `out`, whose `max` it respects; `out` is untouched on failure and may be NULL for calls without
- * bytes. Not safe against concurrent use of one `struct sys`.
+ * `out`, whose `max` it respects (SYS_batch ends before the request whose reply does not fit);
+ * `out` is untouched on failure and may be NULL for calls without bytes. Not safe against
+ * concurrent use of one `struct sys`.
  */
 struct sys {
 	const struct sys_ops *ops;
@@ -82,6 +83,7 @@ struct sys_ops {
 	void (*free)(struct sys *sys); /* closes every descriptor */
 };
 
+/* Checks the request (sys_req_check), then calls. */
 int64_t sys_call(struct sys *sys, const struct sys_req *req, struct buf *out);
 void sys_free(struct sys *sys);
 
@@ -99,6 +101,28 @@ int sys_rep_decode(struct span *wire, int64_t *ret_r, struct span *ret_bytes) MU
 #define SYS_BATCH_STOP 1 /* end at the first failure; later ones are not answered */
 /* In a batch, a descriptor of SYS_LAST is the one the last open of the batch answered. */
 #define SYS_LAST (-101)
+
+/*
+ * Requests collected into batches: sys_batch_add sends what is there when the next one does not
+ * fit, sys_batch_run sends the rest. `done` (NULL allowed) gets every answer in the order of the
+ * adds, numbered from 0; when it answers non-zero the requests not answered yet are forgotten and
+ * the value is returned. With SYS_BATCH_STOP a failed request ends its batch, not those added
+ * later. A single request that fills a batch is -EFBIG: call it directly. One whose answer does not
+ * fit behind the earlier ones is asked for again, so SYS_LAST is for requests with small answers.
+ */
+struct sys_batch {
+	struct sys *sys;
+	int flags; /* SYS_BATCH_* */
+	int (*done)(void *arg, uint32_t index, int64_t r, struct span bytes);
+	void *arg;
+	struct buf requests;
+	uint32_t count, first;
+};
+#define SYS_BATCH_INIT(of) ((struct sys_batch){.sys = (of), .requests = BUF_INIT(SYS_IO_MAX)})
+int sys_batch_add(struct sys_batch *batch, const struct sys_req *req) MUST_USE;
+int sys_batch_run(struct sys_batch *batch) MUST_USE;
+/* Forget what was not sent; for CLEANUP. */
+void sys_batch_clear(struct sys_batch *batch);
 
 /* ---- typed wrappers ---- */
 
@@ -142,7 +166,8 @@ int sys_getxattr(struct sys *sys, int dir, struct span path, struct span name, i
 		 struct buf *value) MUST_USE;
 int sys_setxattr(struct sys *sys, int dir, struct span path, struct span name, struct span value,
 		 int xflags, int flags) MUST_USE;
-int sys_listxattr(struct sys *sys, int dir, struct span path, int flags, struct buf *names) MUST_USE;
+int sys_listxattr(struct sys *sys, int dir, struct span path, int flags,
+		  struct buf *names) MUST_USE;
 int sys_rmxattr(struct sys *sys, int dir, struct span path, struct span name, int flags) MUST_USE;
 int sys_flock(struct sys *sys, int fd, int operation) MUST_USE;
 /* Attributes and up to `len` bytes of content from `offset`, in one call. The count of bytes. */
