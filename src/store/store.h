@@ -93,6 +93,9 @@ void store_close(struct store *store);
 
 void store_get_info(struct store *store, struct store_info *ret_info);
 
+/* The host's disk under the workspace: its size, and what is free to us. Any thread. */
+int store_get_disk(struct store *store, uint64_t *ret_bytes, uint64_t *ret_free) MUST_USE;
+
 /* Give back what SQLite keeps only for speed. [both] */
 void store_release_memory(struct store *store);
 
@@ -122,6 +125,9 @@ int store_get_inline(struct store *store, int64_t ino, struct buf *content) MUST
 /* Where units first .. first+count-1 of a file are. Units without a row are holes. */
 int store_get_units(struct store *store, int64_t ino, int64_t first, size_t count,
 		    struct store_unit *ret_units) MUST_USE;
+
+/* The first unit at or after `from` that is no hole. 0, or -ENXIO. */
+int store_next_unit(struct store *store, int64_t ino, int64_t from, int64_t *ret_idx) MUST_USE;
 
 /* Extended attributes. -ENODATA; each: in order of name. */
 int store_get_xattr(struct store *store, int64_t ino, struct span name, struct buf *value) MUST_USE;

@@ -2,8 +2,9 @@
  *
  * Locks, in this order:
  *   flush   one flush, or one exclusive section, at a time
- *   io      shared while bytes are put into units that a row in memory already names; the flush takes
- *           it exclusively for the moment of freezing, so that no row is committed before its bytes
+ *   io      shared while bytes of units are read or written; the flush takes it exclusively for the
+ *           moment of freezing, so that no row is committed before its bytes, and vfs_exclusive for
+ *           as long as it lasts. Writers are preferred (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP)
  *   lock    everything below; held for memory work and for reading single rows, never for bytes of
  *           large files, never while waiting
  *
@@ -24,7 +25,7 @@
 #include <pthread.h>
 
 /* Whole content of a small file or a link target. Shared with a flush under way (refs > 1): whoever
- * wants to change it then makes a copy first (blob_own). */
+ * wants to change it then makes a copy first (blob_own). In file.c. */
 struct blob {
 	unsigned refs; /* under `lock` */
 	size_t len, cap;
@@ -58,6 +59,7 @@ enum inode_state {
 	INODE_XATTRS_LOADED = 1 << 9,
 	INODE_NO_XATTRS = 1 << 10, /* the database has none for it: do not look */
 	INODE_INLINE_OLD = 1 << 11, /* content moved to units, the inline row is to be deleted */
+	INODE_SIZE = 1 << 12,    /* with INODE_DIRTY: not the times alone (for fdatasync) */
 };
 
 struct xattr {
@@ -71,17 +73,19 @@ struct inode {
 	struct map_node node; /* in vfs.inodes, by ino */
 	struct list lru;      /* in vfs.lru while it may be evicted */
 	struct list dirty;    /* in vfs.dirty while any dirty state is set */
+	/* rdev: a directory's parent; of a file in units, how many of them are no holes */
 	struct store_node row;
 	unsigned state;
 	uint64_t lookups; /* references that a kernel holds (vfs_lookup, vfs_forget) */
 	uint32_t opens;   /* vfs_open, descriptors, and callers that drop the lock */
 	uint64_t frozen;  /* the last flush that took something of it */
-	int64_t units_used; /* regular file in units: how many are not holes; -1: not counted yet */
 	/* regular file, link */
 	struct blob *blob; /* inline content; NULL: not loaded, or empty */
 	bool blob_loaded;
-	struct map units; /* struct units */
-	int64_t cut;      /* INODE_CUT */
+	bool busy;            /* someone changes content without the lock: wait for vfs.content */
+	struct map units;     /* struct units */
+	uint64_t units_epoch; /* vfs.epoch when they were loaded */
+	int64_t cut;          /* INODE_CUT; stays meaningful until `frozen` is flushed */
 	/* directory */
 	int64_t parent;         /* 0: not known; for ".." and loops */
 	struct dentry **order;  /* COMPLETE: entries by cookie; NULL where one went */
@@ -128,6 +132,8 @@ struct vfs {
 	struct map inodes, dentries; /* in memory */
 	struct list lru, dirty, dirty_dentries;
 	size_t lru_len;
+	pthread_cond_t content; /* with `lock`: an inode is no longer busy, a pull is over */
+	uint64_t epoch;         /* counts vfs_exclusive: clean units in memory are stale after it */
 	uint64_t dirty_bytes; /* inline content dirty, plus unit bytes written since the last flush */
 	uint64_t dirty_max, cache_max;
 	int64_t next_ino;
@@ -150,6 +156,7 @@ struct vfs {
 	const void *pull_source;
 	void (*pull)(void *arg, int64_t ino);
 	void *pull_arg;
+	unsigned pulling; /* calls of `pull` under way */
 	void (*lock_changed)(void *arg, int64_t ino);
 	void *lock_changed_arg;
 	struct vfs_stats stats;
@@ -252,6 +259,14 @@ int file_load(struct vfs *vfs, struct inode *inode) MUST_USE;
 int file_truncate(struct vfs *vfs, struct inode *inode, int64_t size) MUST_USE;
 /* Drop all content of a file that is going (inode_settle): accounting, unit maps, blob. */
 void file_drop(struct vfs *vfs, struct inode *inode);
+/* Free the memory of its content alone (inode_free). */
+void file_forget(struct inode *inode);
+/* Content that was written as a whole, to become a file's in one step (writefile). `prepare` under
+ * `io` shared alone; `put` under `lock` as well: the file has the old content or the new one. */
+struct content;
+int content_prepare(struct vfs *vfs, struct span bytes, struct content **ret_content) MUST_USE;
+int content_put(struct vfs *vfs, struct inode *inode, struct content *content) MUST_USE;
+void content_free(struct vfs *vfs, struct content *content); /* gives back what was not put */
 
 /* ---- xattr.c ---- */
 void xattr_free_all(struct inode *inode);
