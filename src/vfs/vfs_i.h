@@ -4,14 +4,15 @@
  *   flush   one flush, or one exclusive section, at a time
  *   io      shared while bytes of units are read or written; the flush takes it exclusively for the
  *           moment of freezing, so that no row is committed before its bytes, and vfs_exclusive for
- *           as long as it lasts. Writers are preferred (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP)
+ *           as long as it lasts. Writers are preferred, so it is not recursive
  *   lock    everything below; held for memory work and for reading single rows, never for bytes of
  *           large files, never while waiting
  *
  * A flush freezes: under `lock` it turns all dirty inodes and entries into a self-contained list of
  * row operations (copies, and references to blobs), marks them clean, and writes the list without
- * the lock. What was frozen by flush number n may not be evicted before `flushed` >= n, since its row
- * is not there to be read yet. When a commit fails, everything in the list is marked dirty again.
+ * the lock. What was frozen by flush number n may not be evicted before `flushed` >= n, since its
+ * row is not there to be read yet. When a commit fails, everything in the list is marked dirty
+ * again.
  */
 #ifndef VFS_VFS_I_H
 #define VFS_VFS_I_H
@@ -47,19 +48,21 @@ struct units {
 };
 
 enum inode_state {
-	INODE_DIRTY = 1 << 0,    /* the row */
-	INODE_CONTENT = 1 << 1,  /* dirty: inline content or link target */
-	INODE_UNITS = 1 << 2,    /* dirty: some units */
-	INODE_XATTR = 1 << 3,    /* dirty: extended attributes */
-	INODE_CUT = 1 << 4,      /* dirty: units from `cut` on are holes, below what INODE_UNITS says */
-	INODE_IN_DB = 1 << 5,    /* has a row, or will when the flush under way is done */
+	INODE_DIRTY = 1 << 0,   /* the row */
+	INODE_CONTENT = 1 << 1, /* dirty: inline content or link target */
+	INODE_UNITS = 1 << 2,   /* dirty: some units */
+	INODE_XATTR = 1 << 3,   /* dirty: extended attributes */
+	INODE_CUT = 1 << 4,   /* dirty: units from `cut` on are holes, but what INODE_UNITS says */
+	INODE_IN_DB = 1 << 5, /* has a row, or will when the flush under way is done */
 	INODE_NO_UNITS = 1 << 6, /* the database has no unit row for it: do not look */
 	INODE_COMPLETE = 1 << 7, /* directory: every entry is in memory */
 	INODE_GONE = 1 << 8,     /* no names, no references: to be deleted from the database */
 	INODE_XATTRS_LOADED = 1 << 9,
-	INODE_NO_XATTRS = 1 << 10, /* the database has none for it: do not look */
+	INODE_NO_XATTRS = 1 << 10,  /* the database has none for it: do not look */
 	INODE_INLINE_OLD = 1 << 11, /* content moved to units, the inline row is to be deleted */
-	INODE_SIZE = 1 << 12,    /* with INODE_DIRTY: not the times alone (for fdatasync) */
+	INODE_SIZE = 1 << 12,       /* with INODE_DIRTY: not the times alone (for fdatasync) */
+	INODE_LINKABLE = 1 << 13,   /* no name yet, may get one (O_TMPFILE) */
+	INODE_STALE = 1 << 14,      /* the head is another one now and does not have it */
 };
 
 struct xattr {
@@ -69,10 +72,15 @@ struct xattr {
 	char bytes[]; /* name, value */
 };
 
+struct dir_slot {
+	uint64_t cookie;
+	struct dentry *dentry; /* NULL: it went */
+};
+
 struct inode {
 	struct map_node node; /* in vfs.inodes, by ino */
-	struct list lru;      /* in vfs.lru while it may be evicted */
-	struct list dirty;    /* in vfs.dirty while any dirty state is set */
+	struct list lru;   /* in vfs.lru while it may be evicted: clean, flushed, no references */
+	struct list dirty; /* in vfs.dirty while any dirty state is set */
 	/* rdev: a directory's parent; of a file in units, how many of them are no holes */
 	struct store_node row;
 	unsigned state;
@@ -83,17 +91,20 @@ struct inode {
 	struct blob *blob; /* inline content; NULL: not loaded, or empty */
 	bool blob_loaded;
 	bool busy;            /* someone changes content without the lock: wait for vfs.content */
+	struct list content;  /* in vfs.contents while clean content is in memory */
+	size_t content_len;   /* ... and how much of vfs.content_bytes it is */
 	struct map units;     /* struct units */
 	uint64_t units_epoch; /* vfs.epoch when they were loaded */
-	int64_t cut;          /* INODE_CUT; stays meaningful until `frozen` is flushed */
+	int64_t cut;          /* INODE_CUT */
+	int64_t cut_frozen;   /* where the flush `frozen` cuts; ask inode_cut */
 	/* directory */
 	int64_t parent;         /* 0: not known; for ".." and loops */
-	struct dentry **order;  /* COMPLETE: entries by cookie; NULL where one went */
+	struct dir_slot *order; /* COMPLETE: entries by cookie */
 	size_t order_len, order_cap, order_gone;
 	uint64_t next_cookie;
-	uint32_t entries;       /* COMPLETE: how many there are */
-	uint32_t cached;        /* entries in memory, dead ones included */
-	struct list dentries;   /* all of this directory that are in memory */
+	uint32_t entries;     /* live ones in memory; COMPLETE: how many there are */
+	uint32_t misses;      /* not COMPLETE: names the store was asked for in vain */
+	struct list dentries; /* all of this directory that are in memory */
 	/* rare */
 	struct list xattrs;
 	struct list locks; /* struct file_lock */
@@ -105,7 +116,6 @@ struct dentry {
 	struct list dirty;    /* in vfs.dirty_dentries */
 	struct list sibling;  /* in its directory's dentries */
 	int64_t parent, ino;
-	uint64_t cookie;
 	uint32_t index; /* in the directory's order; UINT32_MAX: none */
 	uint32_t mode;  /* type bits, so that readdir needs no inode */
 	uint64_t frozen;
@@ -128,13 +138,14 @@ struct vfs {
 	struct store *store;
 	struct gate *gate;
 	bool readonly;
-	uint64_t seed; /* of name hashes */
+	uint64_t seed;               /* of name hashes */
 	struct map inodes, dentries; /* in memory */
 	struct list lru, dirty, dirty_dentries;
 	size_t lru_len;
 	pthread_cond_t content; /* with `lock`: an inode is no longer busy, a pull is over */
 	uint64_t epoch;         /* counts vfs_exclusive: clean units in memory are stale after it */
-	uint64_t dirty_bytes; /* inline content dirty, plus unit bytes written since the last flush */
+	/* inline content dirty, plus unit bytes written since the last flush */
+	uint64_t dirty_bytes;
 	uint64_t dirty_max, cache_max;
 	int64_t next_ino;
 	uint64_t used_bytes, used_inodes, quota_bytes, quota_inodes;
@@ -146,10 +157,12 @@ struct vfs {
 	uint64_t durable;  /* ... that is on disk */
 	uint64_t changes;  /* counts every change; for "is there anything since" */
 	uint64_t frozen_changes, flushed_changes, durable_changes;
-	int flush_error; /* of the last flush, for the next fsync */
+	int flush_error; /* of the last flush; 0 when it succeeded */
 	pthread_t flusher;
 	pthread_cond_t wake; /* flusher, with `lock` */
-	bool stop, flusher_runs;
+	bool stop, flusher_runs, flusher_sleeps;
+	struct list contents; /* clean content in memory, least recently used first */
+	uint64_t content_bytes;
 	/* others */
 	struct list watches;
 	uint64_t next_watch;
@@ -161,6 +174,17 @@ struct vfs {
 	void *lock_changed_arg;
 	struct vfs_stats stats;
 };
+
+/* Every operation holds `lock` between these. vfs_unlock evicts what is beyond cache_max, so no
+ * inode without a reference (opens) is valid after it, nor after a wait for vfs.content. */
+static inline void vfs_lock(struct vfs *vfs)
+{
+	pthread_mutex_lock(&vfs->lock);
+}
+void vfs_unlock(struct vfs *vfs);
+
+/* Count a change and see to it that it is flushed. inode_dirty and the dir_ functions do so. */
+void vfs_changed(struct vfs *vfs);
 
 /* ---- inode.c: the cache ---- */
 
@@ -179,6 +203,11 @@ void inode_dirty(struct vfs *vfs, struct inode *inode, unsigned state);
 /* Call after lookups, opens or nlink went down: an inode without names and references is
  * deleted, a clean one without references may be evicted. `inode` may be freed. */
 void inode_settle(struct vfs *vfs, struct inode *inode);
+/* Its content was loaded, used, or written to the database: keep it in memory if it is clean, and
+ * let others go beyond CONTENT_MAX, least recently used first. file_load calls it each time, so the
+ * content of the last few hundred files asked for is there until `lock` is dropped. */
+#define CONTENT_MAX (8 << 20)
+void inode_content(struct vfs *vfs, struct inode *inode);
 /* Evict clean inodes, least recently used first, until at most `keep` are cached. */
 void inode_evict(struct vfs *vfs, size_t keep);
 /* Free all memory of an inode that is in no list (also at close). */
@@ -187,6 +216,20 @@ void inode_attr(const struct inode *inode, struct vfs_attr *ret_attr);
 /* ctime (and mtime) are now. Marks dirty. */
 enum { TOUCH_CTIME = 1, TOUCH_MTIME = 2 };
 void inode_touch(struct vfs *vfs, struct inode *inode, unsigned which);
+
+/* The first unit for which the database cannot be believed: it is still to be cut there. Whoever
+ * loads units takes those from here on that are not in memory as holes. INODE_CUT with `cut` alone
+ * says what the next flush cuts. */
+static inline int64_t inode_cut(const struct vfs *vfs, const struct inode *inode)
+{
+	int64_t cut = INT64_MAX;
+
+	if (inode->frozen > vfs->flushed)
+		cut = inode->cut_frozen;
+	if ((inode->state & INODE_CUT) && inode->cut < cut)
+		cut = inode->cut;
+	return cut;
+}
 
 static inline bool inode_is_dir(const struct inode *inode)
 {
@@ -221,8 +264,11 @@ size_t dir_seek(const struct inode *dir, uint64_t cookie);
 /* Flush everything that was changed before the call. Without any lock held. Shares the commit of
  * concurrent callers. */
 int flush_now(struct vfs *vfs, bool durable) MUST_USE;
-/* Wait (by flushing) while dirty content is beyond its limit. Without any lock held. */
+/* Before every operation that needs space, without any lock held: waits (by flushing) while dirty
+ * content is beyond its limit; after a failed flush tries again and answers its error. */
 int flush_throttle(struct vfs *vfs) MUST_USE;
+/* As flush_now, and holds off everybody from the last freeze until `fn` has returned. */
+int flush_exclusive(struct vfs *vfs, int (*fn)(void *arg, struct store *store), void *arg) MUST_USE;
 int flush_start(struct vfs *vfs) MUST_USE; /* the thread */
 void flush_stop(struct vfs *vfs);
 
@@ -238,7 +284,7 @@ int perm_owner(const struct vfs_ctx *ctx, const struct inode *inode) MUST_USE;
 int perm_sticky(const struct vfs_ctx *ctx, const struct inode *dir,
 		const struct inode *inode) MUST_USE;
 bool perm_in_group(const struct vfs_ctx *ctx, uint32_t gid);
-/* The length and bytes of a name that is to be made: -ENAMETOOLONG, -EINVAL, -EEXIST (".", ".."). */
+/* A name that is to be made: -ENAMETOOLONG, -EINVAL (bytes), -EEXIST (".", ".."). */
 int perm_new_name(struct span name) MUST_USE;
 
 /* ---- quota (attr.c) ---- */
@@ -249,8 +295,9 @@ int quota_take_bytes(struct vfs *vfs, uint64_t bytes) MUST_USE;
 void quota_give_inode(struct vfs *vfs);
 void quota_give_bytes(struct vfs *vfs, uint64_t bytes);
 
-/* ---- file.c, units.c: content. Bytes in use are those of regular files as store_info counts
- * them; directories, links and special files use none. A directory keeps its parent in row.rdev ---- */
+/* ---- file.c, units.c: content ----
+ * Bytes in use are those of regular files as store_info counts them; directories, links and special
+ * files use none. */
 
 /* Have inode->blob loaded (small files, links). Under `lock`. */
 int file_load(struct vfs *vfs, struct inode *inode) MUST_USE;
@@ -283,7 +330,7 @@ void watch_tell(struct vfs *vfs, const struct vfs_ctx *ctx, enum vfs_event_kind 
 void watch_tell_move(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int64_t parent,
 		     struct span name, int64_t parent2, struct span name2);
 /* Have the kernel write back what it holds of `ino`, if it may hold something and the call is not
- * its own. Without any lock held; call before taking `lock` in operations on content and attributes. */
+ * its own. Without any lock held; call before taking `lock` for content and attributes. */
 void watch_pull(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino);
 
 /* ---- for every operation ---- */
