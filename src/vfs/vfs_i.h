@@ -191,6 +191,8 @@ void vfs_changed(struct vfs *vfs);
 /* The inode, from memory or the store. Stays valid while `lock` is held. -ESTALE when there is
  * none, -EUCLEAN, -EIO. */
 int inode_get(struct vfs *vfs, int64_t ino, struct inode **ret_inode) MUST_USE;
+/* The inode if it is in memory, or NULL. */
+struct inode *inode_peek(const struct vfs *vfs, int64_t ino);
 /* A new one with the next number, dirty, its times now. Counters and quota are the caller's
  * (quota_take_inode). */
 struct inode *inode_new(struct vfs *vfs, const struct vfs_ctx *ctx, struct inode *dir,
