@@ -65,6 +65,10 @@ enum inode_state {
 	INODE_STALE = 1 << 14,      /* the head is another one now and does not have it */
 };
 
+/* Any of these: it is in vfs.dirty. */
+#define INODE_ANY_DIRTY \
+	(INODE_DIRTY | INODE_CONTENT | INODE_UNITS | INODE_XATTR | INODE_CUT | INODE_INLINE_OLD)
+
 struct xattr {
 	struct list link; /* in inode.xattrs, in order of name */
 	struct span name, value;
@@ -160,7 +164,7 @@ struct vfs {
 	int flush_error; /* of the last flush; 0 when it succeeded */
 	pthread_t flusher;
 	pthread_cond_t wake; /* flusher, with `lock` */
-	bool stop, flusher_runs, flusher_sleeps;
+	bool stop, flusher_runs, flusher_sleeps, flusher_hurry;
 	struct list contents; /* clean content in memory, least recently used first */
 	uint64_t content_bytes;
 	/* others */
@@ -256,6 +260,8 @@ int dir_check_empty(struct vfs *vfs, struct inode *dir) MUST_USE;
 void dir_set(struct vfs *vfs, struct inode *dir, struct span name, int64_t ino, uint32_t mode);
 /* Take out a name that is there. */
 void dir_remove(struct vfs *vfs, struct inode *dir, struct dentry *dentry);
+/* Free the memory of an entry: a flush has deleted its row, or there was none. */
+void dentry_free(struct vfs *vfs, struct dentry *dentry);
 /* Free a directory's entries in memory (it is clean, or gone). */
 void dir_forget(struct vfs *vfs, struct inode *dir);
 /* The entries from the first with a cookie beyond `cookie`: an index into dir->order. */
