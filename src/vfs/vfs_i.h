@@ -214,6 +214,7 @@ void inode_settle(struct vfs *vfs, struct inode *inode);
  * content of the last few hundred files asked for is there until `lock` is dropped. */
 #define CONTENT_MAX (8 << 20)
 void inode_content(struct vfs *vfs, struct inode *inode);
+void inode_content_drop(struct vfs *vfs, struct inode *inode);
 /* Evict clean inodes, least recently used first, until at most `keep` are cached. */
 void inode_evict(struct vfs *vfs, size_t keep);
 /* Free all memory of an inode that is in no list (also at close). */
