@@ -1,9 +1,9 @@
 /* container.h - full Linux for one command, over the workspace's live files.
  *
- * Our own launcher: user, pid, mount, net, ipc, uts and cgroup namespaces, pivot_root into a prepared
- * root (the host's /usr read-only, private /tmp), seccomp, no new privileges, dropped capabilities,
- * masked /proc, cgroup limits where the host allows. pid 1 is a small init that starts commands on
- * request, so the second exec costs no new namespaces. No network but loopback.
+ * Our own launcher: user, pid, mount, net, ipc, uts and cgroup namespaces, pivot_root into a
+ * prepared root (the host's /usr read-only, private /tmp), seccomp, no new privileges, dropped
+ * capabilities, masked /proc, cgroup limits where the host allows. pid 1 is a small init that
+ * starts commands on request, so the second exec costs no new namespaces. No network but loopback.
  */
 #ifndef CONTAINER_CONTAINER_H
 #define CONTAINER_CONTAINER_H
@@ -43,10 +43,10 @@ struct container_exec {
 };
 
 struct container_result {
-	int status;    /* 0..255: exit status; 128 + signal when killed by one; 126, 127 as a shell */
-	int signal;    /* 0, or the signal that ended it */
+	int status; /* 0..255: exit status; 128 + signal when killed by one; 126, 127 as a shell */
+	int signal; /* 0, or the signal that ended it */
 	bool timed_out;
-	bool killed;   /* by cancel_fd */
+	bool killed; /* by cancel_fd */
 };
 
 /* Run one command and wait for it: for the process that was started, not for what it left in the
@@ -62,7 +62,7 @@ struct container_host {
 	bool root;            /* enough rights to start without a user namespace's mapping tools */
 	bool user_namespaces; /* an unprivileged one can be made */
 	bool seccomp;
-	int cgroup;           /* 0: no usable one, 1: v1, 2: v2 */
+	int cgroup; /* 0: no usable one, 1: v1, 2: v2 */
 };
 void container_get_host(struct container_host *ret_host);
 
