@@ -21,7 +21,8 @@ struct store_owner {
 	char socket[108];
 };
 
-/* Take the lock of the workspace at `db_path`. 0, -EBUSY with `ret_owner` filled in (never waits). */
+/* Take the lock of the workspace at `db_path`. 0, -EBUSY with `ret_owner` filled in (never waits).
+ */
 int store_lock_take(const char *db_path, struct store_lock *ret_lock, struct store_owner *ret_owner,
 		    struct err *err) MUST_USE;
 

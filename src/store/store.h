@@ -64,8 +64,8 @@ struct store_info {
 	char id[33]; /* of the workspace, hex */
 	int64_t created;
 	int64_t next_ino;
-	/* In use: inodes; and content bytes of regular files, which is the length of an inline one, and
-	 * STORE_UNIT for each unit of a large one that is no hole. */
+	/* In use: inodes; and content bytes of regular files, which is the length of an inline one,
+	 * and STORE_UNIT for each unit of a large one that is no hole. */
 	uint64_t bytes, inodes;
 	uint64_t quota_bytes, quota_inodes; /* 0: no limit */
 	uint64_t audit_seq;                 /* of the last audit record */
@@ -180,7 +180,8 @@ int store_sync(struct store *store) MUST_USE;
 
 /*
  * Take up to `want` units of the head's extent file, in a row if possible. The units read as zeros.
- * The count taken (>= 1) or -ENOSPC, -EIO. Until a commit names them they are garbage after a crash.
+ * The count taken (>= 1) or -ENOSPC, -EIO. Until a commit names them they are garbage after a
+ * crash.
  */
 ssize_t store_data_alloc(struct store *store, size_t want, int64_t *ret_pos) MUST_USE;
 
