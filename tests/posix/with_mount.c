@@ -1,0 +1,122 @@
+/* with_mount.c - run a command with a fresh workspace mounted.
+ *
+ *   with_mount COMMAND ARGS...      "@" among the words is the mount point
+ *
+ * The workspace lies under $TMPDIR (/var/tmp: a disk), is mounted for every user, and is closed and
+ * checked afterwards. Exit status: the command's; 99 when the workspace is damaged; 77 when this
+ * host cannot mount.
+ */
+#include "base/text.h"
+#include "computer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SKIP 77
+#define DAMAGED 99
+#define WORDS_MAX 64
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)ftw;
+	if (type == FTW_DP)
+		rmdir(path);
+	else
+		unlink(path);
+	return 0;
+}
+
+static int run(int argc, char **argv, char *dir)
+{
+	char *words[WORDS_MAX + 1] = {NULL};
+	int status;
+	pid_t pid;
+
+	for (int i = 0; i < argc && i < WORDS_MAX; i++)
+		words[i] = strcmp(argv[i], "@") == 0 ? dir : argv[i];
+	pid = fork();
+	if (pid == 0) {
+		execvp(words[0], words);
+		perror(words[0]);
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return 126;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* What reopening says: 0 or DAMAGED. */
+static int reopen(const char *db)
+{
+	struct computer_err err = {0};
+	struct computer_stat st;
+	struct computer *computer;
+
+	if (computer_open(db, 0, &computer, &err) < 0) {
+		fprintf(stderr, "with_mount: reopening: %s\n", err.text);
+		return DAMAGED;
+	}
+	if (computer_stat(computer, "/", true, &st) < 0 || computer_close(computer, &err) < 0) {
+		fprintf(stderr, "with_mount: after reopening: %s\n", err.text);
+		return DAMAGED;
+	}
+	return 0;
+}
+
+static int with_mount(int argc, char **argv, const char *db, char *dir)
+{
+	struct computer_err err = {0};
+	struct computer *computer = NULL;
+	int status, r;
+
+	r = computer_open(db, COMPUTER_CREATE | COMPUTER_EXCL, &computer, &err);
+	if (r == 0)
+		r = computer_mount(computer, dir, COMPUTER_MOUNT_ALLOW_OTHER, &err);
+	if (r < 0) {
+		fprintf(stderr, "with_mount: %s\n", err.text);
+		computer_close(computer, NULL);
+		return r == -EPERM || r == -ENOENT || r == -EACCES ? SKIP : 1;
+	}
+	status = run(argc, argv, dir);
+	if (computer_umount(computer, &err) < 0)
+		fprintf(stderr, "with_mount: umount: %s\n", err.text);
+	if (computer_close(computer, &err) < 0) {
+		fprintf(stderr, "with_mount: close: %s\n", err.text);
+		return DAMAGED;
+	}
+	r = reopen(db);
+	return r ? r : status;
+}
+
+int main(int argc, char **argv)
+{
+	const char *tmp = getenv("TMPDIR");
+	char base[256], db[300], dir[300];
+	int status;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: with_mount COMMAND ARGS...\n");
+		return 2;
+	}
+	snprintf(base, sizeof(base), "%s/with-mount.XXXXXX", tmp ? tmp : "/var/tmp");
+	if (!mkdtemp(base)) {
+		perror(base);
+		return 1;
+	}
+	snprintf(db, sizeof(db), "%s/test.db", base);
+	snprintf(dir, sizeof(dir), "%s/mnt", base);
+	if (chmod(base, 0755) < 0 || mkdir(dir, 0755) < 0) {
+		perror(dir);
+		return 1;
+	}
+	status = with_mount(argc - 1, argv + 1, db, dir);
+	nftw(base, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	return status;
+}
