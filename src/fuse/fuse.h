@@ -20,14 +20,18 @@ struct fuse_options {
 	const char *exec;    /* "" or an exec's id */
 	bool readonly;
 	bool allow_other; /* every uid; else only the mounting one. Permissions by the kernel */
+	/* Every write arrives at once. Needed for a second mount of the same vfs: only one may hold
+	 * newer bytes than the vfs (vfs_set_pull). */
+	bool write_through;
 	enum fuse_transport transport; /* FUSE_URING fails where it cannot be had */
-	int threads; /* 0: one per CPU */
+	int threads;                   /* 0: one per CPU */
 };
 
 /*
- * A mount that is not attached anywhere: serve it, then attach it with move_mount(2), or hand the
- * descriptor to a container. As root (or with the right to mount in a user namespace). -EPERM,
- * -ENOENT (no /dev/fuse): the text says what to do.
+ * A mount that is not attached anywhere: serve it, and hand the descriptor to a container, which
+ * attaches it with move_mount(2). Its root is kept open until fuse_stop, so it lives until then
+ * (and umount(2) without MNT_DETACH says EBUSY). As root (or with the right to mount in a user
+ * namespace). -EPERM, -ENOENT (no /dev/fuse): the text says what to do.
  */
 int fuse_start(struct vfs *vfs, const struct fuse_options *options, struct fuse **ret_fuse,
 	       int *ret_mount_fd, struct err *err) MUST_USE;
@@ -40,11 +44,18 @@ int fuse_mount(struct vfs *vfs, const char *dir, const struct fuse_options *opti
 int fuse_serve_fd(struct vfs *vfs, int fd, const struct fuse_options *options,
 		  struct fuse **ret_fuse, struct err *err) MUST_USE;
 
-/* Wait until the kernel ended the connection (umount). `timeout_ms` -1: forever. 0 or -ETIMEDOUT. */
+/* Wait until the kernel ended the connection (umount). `timeout_ms` -1: forever. 0 or -ETIMEDOUT.
+ */
 int fuse_wait(struct fuse *fuse, int timeout_ms) MUST_USE;
 
-/* Every dirty page the kernel holds is written to us. Call before snapshots and other reads. */
+/* Every dirty page the kernel holds is written to us. Call before snapshots and other reads. Not
+ * from within the vfs's locks, and never on a thread that serves. */
 int fuse_writeback(struct fuse *fuse) MUST_USE;
+
+/* Wait until the kernel was told of every change made so far by others than itself: call it after
+ * such a change and before saying that it is done, so that mounted programs see it. Same places as
+ * fuse_writeback. */
+void fuse_notified(struct fuse *fuse);
 
 /* Unmount (lazily) if still mounted, stop serving, free. NULL is allowed. */
 void fuse_stop(struct fuse *fuse);
@@ -57,10 +68,10 @@ void fuse_get_stats(struct fuse *fuse, struct fuse_stats *ret_stats);
 
 /* What the host offers, for `computer doctor`. */
 struct fuse_host {
-	bool device;    /* /dev/fuse opens */
-	bool uring;     /* enable_uring is Y */
+	bool device;      /* /dev/fuse opens */
+	bool uring;       /* enable_uring is Y */
 	bool uring_known; /* the kernel knows the parameter */
-	bool fusermount; /* fusermount3 is installed */
+	bool fusermount;  /* fusermount3 is installed */
 };
 void fuse_get_host(struct fuse_host *ret_host);
 
