@@ -158,7 +158,7 @@ static int unknown_option(struct cli *cli, const char *given)
 	if (is_near(given + 2, "json", &best))
 		nearest = "json";
 	if (nearest)
-		return cli_usage(cli, "unknown option '%s'; did you mean '--%s'?", given, nearest);
+		return cli_usage(cli, "unknown option '%s', perhaps '--%s'", given, nearest);
 	return cli_usage(cli, "unknown option '%s'", given);
 }
 

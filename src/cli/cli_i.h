@@ -104,6 +104,8 @@ void help_all(FILE *out);
 
 /* `computer: WHAT: WHY; what to do` on standard error. Answers EXIT_FAILED. `err` may be NULL. */
 int cli_fail(struct cli *cli, int r, const struct err *err, const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* What to give it for a file of the host, not of the workspace. */
+struct err cli_host_err(int code);
 /* A use that is wrong: as above, with a pointer to --help. Answers EXIT_USAGE. */
 int cli_usage(struct cli *cli, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* As cli_fail, and remembered: the command goes on and ends with EXIT_FAILED. */

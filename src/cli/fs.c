@@ -22,7 +22,7 @@ const struct command *const fs_commands[] = {
 const struct command cmd_fs = {
 	.name = "fs",
 	.operands = "NAME",
-	.summary = "Look at and change the files: ls, cat, put, get, find, grep, ...",
+	.summary = "Look at and change the files: ls, cat, put, get, find, grep",
 	.help = "Paths are absolute or relative to the workspace's root. Names are printed as they "
 		"are, but\n"
 		"escaped on a terminal.",

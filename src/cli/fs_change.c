@@ -166,14 +166,19 @@ struct cp_run {
 static int copy_content(struct cp_run *run, struct span from, struct span to,
 			const struct sys_stat *st)
 {
+	static const struct err same = {EINVAL, "it is the same file; name another target"};
 	struct sys *sys = computer_sys(run->cli->computer);
 	struct sys_stat old;
 	int64_t offset = 0;
 	int in, out;
 	ssize_t n = 0;
 
-	if (sys_stat(sys, SYS_CWD, to, 0, &old) == 0 && old.ino == st->ino)
-		return -EINVAL; /* the same file: truncating it would lose it */
+	/* The same file: truncating it would lose it. */
+	if (sys_stat(sys, SYS_CWD, to, 0, &old) == 0 && old.ino == st->ino) {
+		cli_fail(run->cli, EINVAL, &same, "%.*s", (int)to.len, to.data);
+		run->cli->failed = true;
+		return 0;
+	}
 	in = sys_open(sys, SYS_CWD, from, O_RDONLY | O_CLOEXEC, 0);
 	if (in < 0)
 		return in;

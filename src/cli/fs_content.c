@@ -128,8 +128,11 @@ static int get_file(struct cli *cli, struct span path, const char *to)
 		return cli_fail(cli, EEXIST,
 				&(struct err){EEXIST, "it is there already; --force replaces it"},
 				"'%s'", to);
-	if (fd < 0)
-		return cli_fail(cli, errno, NULL, "cannot create '%s'", to);
+	if (fd < 0) {
+		struct err err = cli_host_err(errno);
+
+		return cli_fail(cli, err.code, &err, "cannot create '%s'", to);
+	}
 	r = copy_out(cli, path, fd, NULL);
 	progress_end(cli);
 	if (r < 0) {
@@ -324,11 +327,14 @@ static int run_put(struct cli *cli)
 	int status, r;
 
 	if (is_stdin && cli->argc < 2)
-		return cli_usage(cli, "what shall standard input be called? put - PATH");
+		return cli_usage(cli, "standard input needs a name: put - PATH");
 	if (!is_stdin) {
 		fd = open(from, O_RDONLY | O_CLOEXEC);
-		if (fd < 0 || fstat(fd, &st) < 0)
-			return cli_fail(cli, errno, NULL, "cannot read '%s' of the host", from);
+		if (fd < 0 || fstat(fd, &st) < 0) {
+			struct err err = cli_host_err(errno);
+
+			return cli_fail(cli, err.code, &err, "cannot read '%s'", from);
+		}
 	}
 	if (S_ISDIR(st.st_mode) && !cli->opt[PUT_RECURSIVE].count)
 		return cli_fail(cli, EISDIR, NULL, "'%s'", from);

@@ -36,7 +36,7 @@ static int run_snapshot(struct cli *cli)
 	int status, r;
 
 	if (delete &&!name)
-		return cli_usage(cli, "which snapshot shall be deleted?");
+		return cli_usage(cli, "which snapshot? name it");
 	if (!name) {
 		dated_name("", dated);
 		name = dated;

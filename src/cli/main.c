@@ -29,7 +29,7 @@ static int unknown_command(struct cli *cli, const struct command *const *table, 
 	const char *nearest = args_nearest(table, name);
 
 	if (nearest)
-		return cli_usage(cli, "unknown command '%s'; did you mean '%s'?", name, nearest);
+		return cli_usage(cli, "unknown command '%s', perhaps '%s'", name, nearest);
 	return cli_usage(cli, "unknown command '%s'", name);
 }
 

@@ -21,8 +21,13 @@ static const char *hint(int code)
 		return "remove something, or raise the quota: computer limit NAME";
 	case EEXIST:
 		return "choose another name, or remove it first";
+	case EINVAL:
+		return "see --help for what is expected";
+	case EIO:
+	case EUCLEAN:
+		return "computer check NAME says more";
 	case EISDIR:
-		return "it is a directory: use -r, or name a file in it";
+		return "name a file in it, or use -r";
 	case ENOENT:
 		return "look what there is: computer fs NAME ls";
 	case ENOSPC:
@@ -31,11 +36,22 @@ static const char *hint(int code)
 		return "a part of the path is a file";
 	case ENOTEMPTY:
 		return "use rm -r to remove it with everything in it";
+	case EPERM:
+		return "it needs root, or a host that allows it: computer doctor";
 	case EROFS:
 		return "snapshots are read-only: fork it to change it";
 	default:
-		return NULL;
+		return "computer doctor says what this host can do";
 	}
+}
+
+struct err cli_host_err(int code)
+{
+	struct err err = {.code = code};
+
+	snprintf(err.text, sizeof(err.text), "%s; check the path and its permissions on the host",
+		 strerror(code));
+	return err;
 }
 
 /* One line: what the message carries along (names, paths) may hold anything. */
@@ -43,8 +59,16 @@ static void print_line(struct span line)
 {
 	CLEANUP(buf_clear) struct buf escaped = BUF_INIT(1 << 20);
 
-	if (text_add_escaped(&escaped, line) < 0)
-		return;
+	/* A backslash of the message's own is no danger. */
+	while (line.len) {
+		const char *slash = memchr(line.data, '\\', line.len);
+		size_t len = slash ? (size_t)(slash - line.data) : line.len;
+
+		if (text_add_escaped(&escaped, span_of(line.data, len)) < 0 ||
+		    (slash && buf_add(&escaped, "\\", 1) < 0))
+			return;
+		line = span_of(line.data + len + (slash != NULL), line.len - len - (slash != NULL));
+	}
 	fprintf(stderr, "computer: %s\n", escaped.data);
 }
 
@@ -76,12 +100,10 @@ int cli_fail(struct cli *cli, int r, const struct err *err, const char *fmt, ...
 	if (err && err->text[0]) {
 		(void)text_add(&line, "%s", err->text);
 		/* The library's words say what to do after a semicolon. */
-		if (!strchr(err->text, ';') && hint(err->code))
+		if (!strchr(err->text, ';'))
 			(void)text_add(&line, "; %s", hint(err->code));
 	} else {
-		(void)text_add(&line, "%s", strerror(code));
-		if (hint(code))
-			(void)text_add(&line, "; %s", hint(code));
+		(void)text_add(&line, "%s; %s", strerror(code), hint(code));
 	}
 	print_line(span_of(line.data, line.len));
 	return code == ECANCELED ? EXIT_CANCELLED : EXIT_FAILED;

@@ -106,9 +106,14 @@ static int export_tar(struct cli *cli, const char *file, const char *filter,
 	if (!is_stdout) {
 		fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL), 0666);
 		if (fd < 0 && errno == EEXIST)
-			return cli_fail(cli, EEXIST, NULL, "'%s'", file);
-		if (fd < 0)
-			return cli_fail(cli, errno, NULL, "cannot create '%s'", file);
+			return cli_fail(
+				cli, EEXIST,
+				&(struct err){EEXIST, "it is there already; --force replaces it"},
+				"'%s'", file);
+		if (fd < 0) {
+			err = cli_host_err(errno);
+			return cli_fail(cli, err.code, &err, "cannot create '%s'", file);
+		}
 	}
 	r = computer_export_tar(cli->computer, is_stdout ? STDOUT_FILENO : fd, filter, options,
 				&result, &err);
@@ -246,6 +251,8 @@ static int import_into(struct cli *cli, const char *from, struct port_result *re
 static int run_import(struct cli *cli)
 {
 	const char *from = cli->argv[0], *name = cli->argv[1];
+	const struct err exists = {EEXIST,
+				   "it is there already; to import into it, say where: --to /"};
 	struct port_result result = {0};
 	struct err err = ERR_INIT;
 	struct workspace workspace;
@@ -256,8 +263,10 @@ static int run_import(struct cli *cli)
 	if (r < 0)
 		return cli_fail(cli, r, &err, "%s", "");
 	/* Nothing is made for an import that cannot begin. */
-	if (strcmp(from, "-") != 0 && stat(from, &st) < 0)
-		return cli_fail(cli, errno, NULL, "cannot read '%s'", from);
+	if (strcmp(from, "-") != 0 && stat(from, &st) < 0) {
+		err = cli_host_err(errno);
+		return cli_fail(cli, err.code, &err, "cannot read '%s'", from);
+	}
 	existed = workspace_exists(&workspace);
 	if (strcmp(from, "-") != 0 && is_workspace_file(from)) {
 		if (cli->opt[IMPORT_TO].count)
@@ -270,10 +279,7 @@ static int run_import(struct cli *cli)
 		return EXIT_OK;
 	}
 	if (existed && !cli->opt[IMPORT_TO].count)
-		return cli_fail(
-			cli, EEXIST, NULL,
-			"workspace '%s' is there already; to import into it, say where (--to /)",
-			name);
+		return cli_fail(cli, EEXIST, &exists, "workspace '%s'", name);
 	if (strcmp(from, "-") == 0 && isatty(STDIN_FILENO))
 		return cli_usage(cli, "a tar file on standard input is expected, not a terminal");
 	status = cli_open(cli, name, existed ? 0 : COMPUTER_CREATE | COMPUTER_EXCL);

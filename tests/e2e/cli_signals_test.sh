@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# cli_signals_test - ^C in the middle leaves nothing half-done.
+. "$(dirname "$0")/lib.sh"
+
+ok c create w
+echo old | ok c fs w put - file
+# A stream that never ends; the file is large enough to be on its way when it is cancelled.
+(head -c 3000000 /dev/zero; exec sleep 30) | "$computer" fs w put - file &
+pid=$!
+sleep 0.7
+kill -TERM $pid
+wait $pid
+status=$?
+pkill -P $$ -x sleep
+[ $status = 130 ] || fail "status $status after a signal"
+checks=$((checks + 1))
+same "the old content" "$(c fs w cat file)" old
+same "nothing beside it" "$(c fs w ls -a)" file
+has "whole" "$(c check w)" 'as it should be'
+
+# An import that is cancelled leaves no workspace.
+(tar -C "$source_dir" -cf - src; exec sleep 30) | "$computer" import - half &
+pid=$!
+sleep 0.7
+kill -TERM $pid
+wait $pid
+[ $? -ne 0 ] || fail "a cancelled import says it was done"
+pkill -P $$ -x sleep
+same "no half workspace" "$(c ls --json | json '[w["name"] for w in d]')" "['w']"
+
+# Following the audit ends well.
+"$computer" audit w --follow >log &
+pid=$!
+sleep 0.5
+kill -INT $pid 2>/dev/null || true
+kill -TERM $pid 2>/dev/null || true
+wait $pid
+[ -s log ] || fail "nothing was followed"
+checks=$((checks + 1))
