@@ -138,8 +138,7 @@ static int pack_args(const struct container_exec *exec, struct run_message *mess
 	message->args_len = (uint32_t)args.len;
 	message->argc = (uint32_t)argc;
 	message->envc = (uint32_t)envc;
-	*ret_fd = fd;
-	fd = -1;
+	*ret_fd = fd_steal(&fd);
 	return 0;
 }
 
@@ -194,8 +193,7 @@ static int request_run(struct container *container, const struct container_exec 
 		return err_set(err, ESRCH, "the container is gone");
 	if (r < 0)
 		return err_set(err, -r, "cannot reach the container");
-	*ret_socket = near;
-	near = -1;
+	*ret_socket = fd_steal(&near);
 	return 0;
 }
 

@@ -42,6 +42,15 @@ int init_spawn(const struct container_options *options, const struct cgroup *cgr
 int control_send(int control, const void *message, size_t len, const int *fds,
 		 size_t count) MUST_USE;
 
+/* Hand a descriptor over that would be closed at the end of its scope. */
+static inline int fd_steal(int *fd)
+{
+	int taken = *fd;
+
+	*fd = -1;
+	return taken;
+}
+
 /* Our own rights decide how ids are mapped and who may mount. */
 bool host_is_root(void);
 

@@ -262,11 +262,11 @@ static void make_devices(const struct setup_message *setup)
  */
 static int open_workspace(int workspace)
 {
-	char link[32], path[PATH_MAX];
+	char name[32], path[PATH_MAX];
 	ssize_t n;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", workspace);
-	n = readlink(link, path, sizeof(path) - 1);
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", workspace);
+	n = readlink(name, path, sizeof(path) - 1);
 	if (n < 0)
 		return -1;
 	path[n] = '\0';

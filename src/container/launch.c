@@ -6,8 +6,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-#include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -74,19 +72,21 @@ static int get_image(void)
 
 int control_send(int control, const void *message, size_t len, const int *fds, size_t count)
 {
-	struct {
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * DESCRIPTORS_MAX)];
 		struct cmsghdr header;
-		int fds[DESCRIPTORS_MAX];
-	} rights = {.header = {CMSG_LEN(sizeof(int) * count), SOL_SOCKET, SCM_RIGHTS}};
+	} rights = {{0}};
 	struct iovec iov = {.iov_len = len};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
-	static_assert(offsetof(__typeof__(rights), fds) == CMSG_LEN(0), "as CMSG_DATA has it");
 	memcpy(&iov.iov_base, &message, sizeof(message)); /* sendmsg does not write there */
 	if (count) {
-		memcpy(rights.fds, fds, sizeof(int) * count);
-		msg.msg_control = &rights;
+		rights.header.cmsg_len = CMSG_LEN(sizeof(int) * count);
+		rights.header.cmsg_level = SOL_SOCKET;
+		rights.header.cmsg_type = SCM_RIGHTS;
+		memcpy(CMSG_DATA(&rights.header), fds, sizeof(int) * count);
+		msg.msg_control = rights.bytes;
 		msg.msg_controllen = CMSG_SPACE(sizeof(int) * count);
 	}
 	do {
@@ -95,20 +95,26 @@ int control_send(int control, const void *message, size_t len, const int *fds, s
 	return n < 0 ? -errno : 0;
 }
 
-/* The name as DNS and sethostname take it. */
+/* A letter or digit of a host name, small; '-' for everything else. */
+static char fit_letter(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return (char)(c - 'A' + 'a');
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';
+}
+
+/* The name as DNS and sethostname take it: no '-' first, last or twice. */
 static void fit_hostname(const char *name, char ret_name[64])
 {
 	size_t len = 0;
 
 	for (; name && *name && len < 63; name++) {
-		unsigned char c = (unsigned char)*name;
+		char c = fit_letter(*name);
 
-		if ((c < 128 && isalnum(c)) || (c == '-' && len > 0))
-			ret_name[len++] = (char)tolower(c);
-		else if (len > 0 && ret_name[len - 1] != '-')
-			ret_name[len++] = '-';
+		if (c != '-' || (len > 0 && ret_name[len - 1] != '-'))
+			ret_name[len++] = c;
 	}
-	while (len > 0 && ret_name[len - 1] == '-')
+	if (len > 0 && ret_name[len - 1] == '-')
 		len--;
 	ret_name[len] = '\0';
 	if (len == 0)
@@ -339,8 +345,7 @@ int init_spawn(const struct container_options *options, const struct cgroup *cgr
 	reap(launcher);
 	if (r < 0)
 		return r;
-	init.control = near;
-	near = -1;
+	init.control = fd_steal(&near);
 	*ret_init = init;
 	return 0;
 }

@@ -93,31 +93,31 @@ static void a_missing_working_directory_is_an_error(void **state)
 static void arguments_arrive_as_they_are(void **state)
 {
 	static const char *const argv[] = {
-		"sh", "-c", "printf '[%s]' \"$#\" \"$@\"", "sh", "", "a b", "c\nd", "*", NULL};
+		"sh", "-c", "printf '[%s]' \"$#\" \"$@\"", "sh", "", "a b", "c\nx", "*", NULL};
 
 	(void)state;
 	box_run(&box, argv, &outcome);
-	assert_string_equal(outcome.out, "[4][][a b][c\nd][*]");
+	assert_string_equal(outcome.out, "[4][][a b][c\nx][*]");
 }
 
 static void a_long_command_line_arrives_and_a_longer_one_is_refused(void **state)
 {
-	enum { WORDS = 9000 };
+	const size_t words = 9000;
 	char word[101];
-	const char **argv = mem_alloc0(sizeof(*argv) * (2 * WORDS + 1));
+	const char **argv = mem_alloc0(sizeof(*argv) * (2 * words + 1));
 	struct container_exec exec = BOX_EXEC(.argv = argv);
 	struct container_result result;
 
 	(void)state;
 	memset(word, 'x', sizeof(word) - 1);
 	word[sizeof(word) - 1] = '\0';
-	for (size_t i = 0; i < 2 * WORDS; i++)
+	for (size_t i = 0; i < 2 * words; i++)
 		argv[i] = word;
 	assert_int_equal(container_run(box.container, &exec, &result, NULL), -E2BIG);
 	argv[0] = "sh";
 	argv[1] = "-c";
 	argv[2] = "echo $#";
-	argv[WORDS] = NULL;
+	argv[words] = NULL;
 	box_run(&box, argv, &outcome);
 	assert_string_equal(outcome.out, "8996\n");
 	free(argv);
@@ -266,7 +266,7 @@ static void a_timeout_kills_the_whole_tree(void **state)
 {
 	static const char *const argv[] = {"sh", "-c",
 					   "trap '' TERM; /workspace/probe hide; sleep 1000", NULL};
-	struct container_exec exec = BOX_EXEC(.argv = argv, .timeout_ns = 200 * 1000 * 1000);
+	struct container_exec exec = BOX_EXEC(.argv = argv, .timeout_ns = INT64_C(200000000));
 	int fds[2];
 
 	(void)state;
