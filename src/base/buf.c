@@ -35,6 +35,30 @@ int buf_add(struct buf *buf, const void *bytes, size_t len)
 	return 0;
 }
 
+int buf_reserve(struct buf *buf, size_t len, char **ret_room)
+{
+	if (len > buf->max - buf->len)
+		return -EFBIG;
+	if (buf->len + len + 1 > buf->cap)
+		buf_grow(buf, buf->len + len + 1);
+	*ret_room = buf->data + buf->len;
+	return 0;
+}
+
+void buf_filled(struct buf *buf, size_t len)
+{
+	buf->len += len;
+	buf->data[buf->len] = '\0';
+}
+
+void buf_truncate(struct buf *buf, size_t len)
+{
+	if (len < buf->len) {
+		buf->len = len;
+		buf->data[len] = '\0';
+	}
+}
+
 char *buf_take(struct buf *buf, size_t *ret_len)
 {
 	char *data;
