@@ -334,6 +334,22 @@ static int create(struct vfs *vfs, const struct vfs_ctx *ctx, const struct makin
 	return r < 0 ? r : make_in(vfs, ctx, making, dir, ret_attr);
 }
 
+int names_create(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t parent, struct span name,
+		 uint32_t mode, struct inode **ret_inode)
+{
+	const struct making making = {
+		.op = GATE_CREATE,
+		.parent = parent,
+		.name = name,
+		.mode = S_IFREG | (mode & 07777),
+	};
+	struct vfs_attr attr;
+	int r;
+
+	r = create(vfs, ctx, &making, O_EXCL, &attr);
+	return r < 0 ? r : inode_get(vfs, attr.ino, ret_inode);
+}
+
 int vfs_create(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t parent, struct span name,
 	       uint32_t mode, int flags, struct vfs_attr *ret_attr)
 {

@@ -12,6 +12,9 @@ int names_dir(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino,
 /* An entry and its inode. -ENOENT, -ENAMETOOLONG. */
 int names_find(struct vfs *vfs, struct inode *dir, struct span name, struct dentry **ret_dentry,
 	       struct inode **ret_inode) MUST_USE;
+/* Make a regular file where none is; counts a reference. -EEXIST. */
+int names_create(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t parent, struct span name,
+		 uint32_t mode, struct inode **ret_inode) MUST_USE;
 /* What ".." leads to. */
 int names_parent(struct vfs *vfs, const struct inode *dir, struct inode **ret_parent) MUST_USE;
 /* May a name of `inode` be taken out of `dir`? */
