@@ -262,8 +262,8 @@ static long c_bytes(char *const *v)
 			fail("%s: ends at %lld", world.step, (long long)at);
 		for (ssize_t i = 0; i < n; i++)
 			if (bytes[i] != want)
-				fail("%s: byte %lld is 0x%02x", world.step, (long long)(at + i),
-				     (unsigned char)bytes[i]);
+				fail("%s: byte %jd is 0x%02x", world.step,
+				     (intmax_t)at + (intmax_t)i, (unsigned char)bytes[i]);
 		at += n;
 		left -= (size_t)n;
 	}
