@@ -262,19 +262,19 @@ static void make_devices(const struct setup_message *setup)
  */
 static int open_workspace(int workspace)
 {
-	char name[32], path[PATH_MAX];
+	char link[32], folder[PATH_MAX];
 	ssize_t n;
 
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", workspace);
-	n = readlink(name, path, sizeof(path) - 1);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", workspace);
+	n = readlink(link, folder, sizeof(folder) - 1);
 	if (n < 0)
 		return -1;
-	path[n] = '\0';
-	if (path[0] != '/' || strcmp(path, "/") == 0) {
+	folder[n] = '\0';
+	if (folder[0] != '/' || strcmp(folder, "/") == 0) {
 		errno = EINVAL;
 		return -1;
 	}
-	return open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	return open_tree(AT_FDCWD, folder, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 }
 
 static void attach_workspace(int workspace)

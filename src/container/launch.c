@@ -98,9 +98,15 @@ int control_send(int control, const void *message, size_t len, const int *fds, s
 /* A letter or digit of a host name, small; '-' for everything else. */
 static char fit_letter(char c)
 {
-	if (c >= 'A' && c <= 'Z')
-		return (char)(c - 'A' + 'a');
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';
+	static const char from[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+			  to[] = "abcdefghijklmnopqrstuvwxyz";
+	const char *large = strchr(from, c);
+
+	if (large)
+		return to[large - from];
+	if (strchr(to, c) || (c >= '0' && c <= '9'))
+		return c;
+	return '-';
 }
 
 /* The name as DNS and sethostname take it: no '-' first, last or twice. */
