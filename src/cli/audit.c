@@ -58,7 +58,8 @@ static bool path_matches(const char *pattern, struct span path)
 		len--;
 	if (len == 1 && pattern[0] == '/')
 		return true;
-	return strncmp(text, pattern, len) == 0 && (text[len] == '\0' || text[len] == '/');
+	return path.len >= len && memcmp(text, pattern, len) == 0 &&
+	       (path.len == len || text[len] == '/');
 }
 
 static bool wanted(const struct audit_run *run, const struct audit_entry *entry)

@@ -152,6 +152,8 @@ int cli_close(struct cli *cli, int status);
 /* SIGINT, SIGTERM and SIGHUP ask to end; a second one ends at once. */
 void cancel_init(void);
 bool cancelled(void);
+/* Once cancelled, this descriptor is at its end: for a reader that does not ask. -1: none. */
+void cancel_cut(int fd);
 /* Readable once cancelled. */
 int cancel_fd(void);
 /* Give signals to a program instead: each is one byte at the other end of the descriptor. */

@@ -94,18 +94,17 @@ char fs_type_letter(uint32_t mode)
 
 void fs_mode_text(uint32_t mode, char ret_text[11])
 {
-	static const char letters[] = "rwxrwxrwx";
-
+	memcpy(ret_text, "-rwxrwxrwx", 11);
 	ret_text[0] = fs_type_letter(mode);
 	for (int i = 0; i < 9; i++)
-		ret_text[1 + i] = mode & (0400u >> i) ? letters[i] : '-';
+		if (!(mode & (0400u >> i)))
+			ret_text[1 + i] = '-';
 	if (mode & S_ISUID)
 		ret_text[3] = mode & 0100 ? 's' : 'S';
 	if (mode & S_ISGID)
 		ret_text[6] = mode & 0010 ? 's' : 'S';
 	if (mode & S_ISVTX)
 		ret_text[9] = mode & 0001 ? 't' : 'T';
-	ret_text[10] = '\0';
 }
 
 /* ---- the walk ---- */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,21 +18,20 @@ static void show_bytes(struct cli *cli, uint64_t bytes, struct span path)
 	progress_show(cli, 0, bytes, path);
 }
 
-/* The whole file to a descriptor of the host. 0 or a negative errno; `ret_stat`: NULL allowed. */
-static int copy_out(struct cli *cli, struct span path, int to, struct sys_stat *ret_stat)
+/* The whole file to a descriptor of the host. 0 or a negative errno. */
+static int copy_out(struct cli *cli, struct span path, int to)
 {
 	CLEANUP(buf_clear) struct buf chunk = BUF_INIT(SYS_IO_MAX);
 	struct sys *sys = computer_sys(cli->computer);
 	int64_t offset = 0;
 	int fd = sys_open(sys, SYS_CWD, path, O_RDONLY | O_CLOEXEC, 0);
-	ssize_t n = fd;
 	int r = 0;
 
 	if (fd < 0)
 		return fd;
-	if (ret_stat)
-		r = sys_fstat(sys, fd, ret_stat);
 	while (r == 0) {
+		ssize_t n;
+
 		chunk.len = 0;
 		n = sys_read(sys, fd, SYS_IO_MAX, offset, &chunk);
 		if (n <= 0) {
@@ -57,7 +57,7 @@ static int run_cat(struct cli *cli)
 		return status;
 	for (int i = 0; i < cli->argc; i++) {
 		struct span path = span_str(cli->argv[i]);
-		int r = copy_out(cli, path, STDOUT_FILENO, NULL);
+		int r = copy_out(cli, path, STDOUT_FILENO);
 
 		if (r == -EPIPE)
 			return EXIT_FAILED; /* `cat | head`: nobody wants more */
@@ -133,7 +133,7 @@ static int get_file(struct cli *cli, struct span path, const char *to)
 
 		return cli_fail(cli, err.code, &err, "cannot create '%s'", to);
 	}
-	r = copy_out(cli, path, fd, NULL);
+	r = copy_out(cli, path, fd);
 	progress_end(cli);
 	if (r < 0) {
 		if (!force)
@@ -153,7 +153,7 @@ static int run_get(struct cli *cli)
 	if (status != EXIT_OK)
 		return status;
 	if (to && strcmp(to, "-") == 0) {
-		r = copy_out(cli, path, STDOUT_FILENO, NULL);
+		r = copy_out(cli, path, STDOUT_FILENO);
 		progress_end(cli);
 		return r < 0 ? cli_fail(cli, r, NULL, "%s", cli->argv[0]) : EXIT_OK;
 	}
@@ -191,10 +191,15 @@ static ssize_t read_some(int fd, char *bytes, size_t size)
 	size_t len = 0;
 
 	while (len < size) {
-		ssize_t n = read(fd, bytes + len, size - len);
+		struct pollfd ready[] = {{fd, POLLIN, 0}, {cancel_fd(), POLLIN, 0}};
+		ssize_t n;
 
-		if (n < 0 && errno == EINTR && cancelled())
+		/* A signal between a look and a read would not end the read. */
+		n = poll(ready, ARRAY_LEN(ready), -1);
+		if (cancelled())
 			return -ECANCELED;
+		if (n >= 0)
+			n = read(fd, bytes + len, size - len);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

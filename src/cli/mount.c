@@ -136,7 +136,7 @@ static int run_mount(struct cli *cli)
 				  ? COMPUTER_MOUNT_READONLY
 				  : 0) |
 			 (cli->opt[MOUNT_OTHER].count ? COMPUTER_MOUNT_ALLOW_OTHER : 0);
-	CLEANUP(buf_clear) struct buf at = BUF_INIT(2 * PATH_MAX);
+	CLEANUP(buf_clear) struct buf at = BUF_INIT((size_t)2 * PATH_MAX);
 	struct err err = ERR_INIT;
 	int r;
 

@@ -1,5 +1,6 @@
 /* port.c - export, import: a workspace to and from the outside. */
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "cli/cli_i.h"
 
@@ -133,14 +134,20 @@ static int export_db(struct cli *cli, const char *file)
 {
 	struct err err = ERR_INIT;
 	struct port_result result = {0};
-	struct computer_info info;
+	struct computer_info info = {0};
+	CLEANUP(mem_free) char *beside = NULL;
 	int r;
 
 	if (cli->opt[EXPORT_PATH].count)
 		return cli_usage(cli, "--path is for tar files and directories");
-	if (cli->opt[EXPORT_FORCE].count && unlink(file) < 0 && errno != ENOENT)
-		return cli_fail(cli, errno, NULL, "cannot replace '%s'", file);
-	r = computer_export_db(cli->computer, file, &err);
+	/* What is replaced goes only once the new one is whole. */
+	if (cli->opt[EXPORT_FORCE].count && asprintf(&beside, "%s.%d.db", file, (int)getpid()) < 0)
+		abort();
+	r = computer_export_db(cli->computer, beside ? beside : file, &err);
+	if (r == 0 && beside && rename(beside, file) < 0) {
+		r = err_set(&err, errno, "cannot replace '%s': %s", file, strerror(errno));
+		unlink(beside);
+	}
 	if (r == 0)
 		r = computer_get_info(cli->computer, &info, &err);
 	if (r < 0)
@@ -234,8 +241,16 @@ static int import_into(struct cli *cli, const char *from, struct port_result *re
 	CLEANUP(fd_close) int fd = -1;
 	struct stat st;
 
-	if (strcmp(from, "-") == 0)
-		return computer_import_tar(cli->computer, STDIN_FILENO, &options, result, err);
+	int r;
+
+	if (strcmp(from, "-") == 0) {
+		cancel_cut(STDIN_FILENO);
+		r = computer_import_tar(cli->computer, STDIN_FILENO, &options, result, err);
+		cancel_cut(-1);
+		return cancelled() ? err_set(err, ECANCELED,
+					     "cancelled; import again to have all of it")
+				   : r;
+	}
 	if (stat(from, &st) < 0)
 		return err_set(err, errno, "cannot read '%s': %s; name a file, a directory or -",
 			       from, strerror(errno));
@@ -245,7 +260,11 @@ static int import_into(struct cli *cli, const char *from, struct port_result *re
 	if (fd < 0)
 		return err_set(err, errno, "cannot read '%s': %s; check its permissions", from,
 			       strerror(errno));
-	return computer_import_tar(cli->computer, fd, &options, result, err);
+	cancel_cut(fd);
+	r = computer_import_tar(cli->computer, fd, &options, result, err);
+	cancel_cut(-1);
+	return cancelled() ? err_set(err, ECANCELED, "cancelled; import again to have all of it")
+			   : r;
 }
 
 static int run_import(struct cli *cli)

@@ -40,6 +40,7 @@ int cli_close(struct cli *cli, int status)
 static volatile sig_atomic_t was_cancelled;
 static bool forwarding;
 static int cancel_pipe[2] = {-1, -1};
+static int cut_fd = -1, null_fd = -1;
 
 static void on_signal(int number)
 {
@@ -50,6 +51,8 @@ static void on_signal(int number)
 	(void)n; /* a full pipe is readable, which is all that matters */
 	if (!forwarding) {
 		was_cancelled = 1;
+		if (cut_fd >= 0)
+			dup2(null_fd, cut_fd);
 		signal(number, SIG_DFL);
 	}
 	errno = saved;
@@ -86,6 +89,15 @@ bool cancelled(void)
 int cancel_fd(void)
 {
 	return cancel_pipe[0];
+}
+
+void cancel_cut(int fd)
+{
+	if (fd >= 0 && null_fd < 0)
+		null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	cut_fd = null_fd < 0 ? -1 : fd;
+	if (cut_fd >= 0 && was_cancelled)
+		dup2(null_fd, cut_fd);
 }
 
 int cancel_forward(void)

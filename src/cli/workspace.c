@@ -12,7 +12,7 @@
 /* A new workspace from another one, or from its snapshot. */
 static int fork_from(struct cli *cli, const char *from, const char *name)
 {
-	struct workspace source, target;
+	struct workspace source = {0}, target = {0};
 	struct err err = ERR_INIT;
 	int status, r;
 

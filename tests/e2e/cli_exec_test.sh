@@ -38,7 +38,7 @@ x -- sh -c 'touch /usr/x' 2>/dev/null && fail "the host's /usr was written"
 x -- test -e "$computer" && fail "the host's files are seen"
 
 # ^C reaches the program.
-timeout 60 "$computer" exec w -- sh -c 'trap "echo caught; exit 9" INT; echo ready; while :; do sleep 0.1; done' >out &
+env --default-signal=INT timeout 60 "$computer" exec w -- sh -c 'trap "echo caught; exit 9" INT; echo ready; while :; do sleep 0.1; done' >out &
 for ((i = 0; i < 200; i++)); do grep -q ready out && break; sleep 0.05; done
 pkill -INT -P $!
 wait $!

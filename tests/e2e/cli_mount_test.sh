@@ -59,7 +59,7 @@ for transport in dev uring; do
 done
 
 # In the foreground, ended by a signal: unmounted, and all of it durable.
-timeout 60 "$computer" mount w mnt --foreground &
+env --default-signal=INT timeout 60 "$computer" mount w mnt --foreground &
 pid=$!
 for ((i = 0; i < 100; i++)); do [ -e mnt/one ] && break; sleep 0.05; done
 echo three >mnt/three
