@@ -140,7 +140,7 @@ void json_set_stat(json_t *object, const struct sys_stat *stat);
 void progress_show(struct cli *cli, uint64_t files, uint64_t bytes, struct span path);
 void progress_end(struct cli *cli);
 /* For struct port_options. */
-void progress_port(void *arg, const struct port_progress *progress);
+int progress_port(void *arg, const struct port_progress *progress);
 
 /* ---- session.c ---- */
 

@@ -272,7 +272,8 @@ void progress_end(struct cli *cli)
 	cli->progress_at = 0;
 }
 
-void progress_port(void *arg, const struct port_progress *progress)
+int progress_port(void *arg, const struct port_progress *progress)
 {
 	progress_show(arg, progress->files, progress->bytes, progress->path);
+	return cancelled();
 }

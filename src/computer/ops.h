@@ -142,7 +142,8 @@ struct port_progress {
 };
 struct port_options {
 	const char *path; /* where in the workspace; NULL: the root */
-	void (*progress)(void *arg, const struct port_progress *progress); /* or NULL */
+	/* NULL allowed; a non-zero answer ends it with -ECANCELED. */
+	int (*progress)(void *arg, const struct port_progress *progress);
 	void *arg;
 	bool owner; /* keep uid and gid (else: of the one who imports, or who exports) */
 };
