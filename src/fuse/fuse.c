@@ -68,6 +68,7 @@ static struct fuse *fuse_new(struct vfs *vfs, int fd, const struct fuse_options 
 	fuse->readonly = options->readonly;
 	fuse->allow_other = options->allow_other;
 	fuse->write_through = options->write_through;
+	fuse->xattrs = options->xattrs;
 	refs_init(&fuse->refs);
 	pthread_mutex_init(&fuse->lock, NULL);
 	pthread_condattr_init(&attr);

@@ -23,6 +23,9 @@ struct fuse_options {
 	/* Every write arrives at once. Needed for a second mount of the same vfs: only one may hold
 	 * newer bytes than the vfs (vfs_set_pull). */
 	bool write_through;
+	/* Extended attributes. Without (ENOTSUP) a new file's first write costs one request less:
+	 * the kernel asks for security.capability. An overlay's upper layer needs them. */
+	bool xattrs;
 	enum fuse_transport transport; /* FUSE_URING fails where it cannot be had */
 	int threads;                   /* 0: one per CPU */
 };

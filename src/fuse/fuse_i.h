@@ -43,7 +43,7 @@ struct fuse {
 	struct vfs *vfs;
 	int fd; /* the connection */
 	char *name, *backend, *exec;
-	bool readonly, allow_other, write_through;
+	bool readonly, allow_other, write_through, xattrs;
 	bool is_device; /* /dev/fuse, not a socket of a test */
 	int threads;
 

@@ -299,6 +299,8 @@ int serve_getxattr(struct request *request)
 	struct span name;
 	int r = take_string(&request->rest, &name);
 
+	if (!request->fuse->xattrs)
+		return -ENOSYS;
 	if (r < 0)
 		return r;
 	r = vfs_getxattr(request->fuse->vfs, &request->ctx, node_of(request), name, &value);
@@ -309,8 +311,11 @@ int serve_listxattr(struct request *request)
 {
 	const struct fuse_getxattr_in *in = request->arg;
 	CLEANUP(buf_clear) struct buf names = BUF_INIT(VFS_XATTRS_MAX);
-	int r = vfs_listxattr(request->fuse->vfs, &request->ctx, node_of(request), &names);
+	int r;
 
+	if (!request->fuse->xattrs)
+		return -ENOSYS;
+	r = vfs_listxattr(request->fuse->vfs, &request->ctx, node_of(request), &names);
 	return r < 0 ? r : reply_value(request, &names, in->size);
 }
 
@@ -320,6 +325,8 @@ int serve_setxattr(struct request *request)
 	struct span name;
 	int r = take_string(&request->rest, &name);
 
+	if (!request->fuse->xattrs)
+		return -ENOSYS;
 	if (r < 0)
 		return r;
 	if (in->size > request->rest.len)
@@ -333,6 +340,8 @@ int serve_removexattr(struct request *request)
 	struct span name;
 	int r = take_string(&request->rest, &name);
 
+	if (!request->fuse->xattrs)
+		return -ENOSYS;
 	if (r < 0)
 		return r;
 	return vfs_removexattr(request->fuse->vfs, &request->ctx, node_of(request), name);
