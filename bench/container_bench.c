@@ -227,11 +227,13 @@ static void print(struct bench *bench, size_t rounds)
 	double median[WHATS];
 
 	for (size_t i = 0; i < WHATS; i++) {
+		const int64_t *times = bench->times[i];
+		const size_t tenth = rounds / 10, half = rounds / 2, most = rounds - tenth - 1;
+
 		qsort(bench->times[i], rounds, sizeof(int64_t), compare);
-		median[i] = (double)bench->times[i][rounds / 2] / 1e6;
+		median[i] = (double)times[half] / 1e6;
 		printf("%-24s p10 %6.2f  p50 %6.2f  p90 %6.2f ms\n", names[i],
-		       (double)bench->times[i][rounds / 10] / 1e6, median[i],
-		       (double)bench->times[i][rounds * 9 / 10] / 1e6);
+		       (double)times[tenth] / 1e6, median[i], (double)times[most] / 1e6);
 	}
 	printf("first command: %.2fx of crun run (target: at most 1.0x)\n",
 	       median[FIRST_OURS] / median[FIRST_CRUN]);

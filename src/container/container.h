@@ -15,7 +15,10 @@
 struct container;
 
 struct container_options {
-	int mount_fd;         /* a detached mount for /workspace (fuse_start); borrowed */
+	/* A detached mount for /workspace (fuse_start), or a descriptor of the folder where it is
+	 * mounted (unprivileged, by fusermount3). Borrowed; it serves any number of containers,
+	 * but only one before Linux 6.15. */
+	int mount_fd;
 	const char *hostname; /* the workspace's name, made fit */
 	uint64_t memory_max;  /* bytes; 0: 2 GiB */
 	uint64_t pids_max;    /* 0: 1024 */
@@ -37,9 +40,11 @@ struct container_exec {
 	const char *const *argv; /* NULL at the end */
 	const char *const *envp; /* NULL: PATH, HOME, LANG, TERM of ours */
 	const char *cwd;         /* NULL: /workspace */
-	int fds[3];              /* borrowed: stdin, stdout, stderr of the command; -1: /dev/null */
-	int64_t timeout_ns;      /* 0: none. At the end the whole tree is killed */
-	int cancel_fd;           /* -1, or readable when the command shall be killed */
+	/* Pipes, sockets and terminals. Through /proc/self/fd a command can open a file again, for
+	 * writing too; folders are refused. */
+	int fds[3];         /* borrowed: stdin, stdout, stderr of the command; -1: /dev/null */
+	int64_t timeout_ns; /* 0: none. At the end the whole tree is killed */
+	int cancel_fd;      /* -1, or readable when the command shall be killed */
 };
 
 struct container_result {
