@@ -25,9 +25,9 @@
 #define ROUNDS 40
 #define PATH_LEN 256
 
-enum what { FIRST_OURS, FIRST_CRUN, NEXT_OURS, NEXT_CRUN, WHATS };
+enum kind { FIRST_OURS, FIRST_CRUN, NEXT_OURS, NEXT_CRUN, KINDS };
 
-static const char *const names[WHATS] = {
+static const char *const names[KINDS] = {
 	"first command: ours",
 	"first command: crun run",
 	"next command: ours",
@@ -39,7 +39,7 @@ struct bench {
 	char state[PATH_LEN], bundle[PATH_LEN], sleeper[PATH_LEN];
 	int mount_fd;
 	struct container *container;
-	int64_t *times[WHATS];
+	int64_t *times[KINDS];
 };
 
 static _Noreturn void die(const char *what)
@@ -144,12 +144,12 @@ static struct container *start(const struct bench *bench)
 	return container;
 }
 
-static void measure(struct bench *bench, enum what what)
+static void measure(struct bench *bench, enum kind kind)
 {
 	struct container *container = NULL;
 	int status = 0;
 
-	switch (what) {
+	switch (kind) {
 	case FIRST_OURS:
 		container = start(bench);
 		run_true(container);
@@ -164,7 +164,7 @@ static void measure(struct bench *bench, enum what what)
 	case NEXT_CRUN:
 		status = CRUN(bench, "exec", "sleeper", "/bin/true", NULL);
 		break;
-	case WHATS:
+	case KINDS:
 		break;
 	}
 	if (status != 0) {
@@ -209,7 +209,7 @@ static void finish(struct bench *bench)
 	close(bench->mount_fd);
 	(void)umount2(bench->dir, MNT_DETACH);
 	(void)rmdir(bench->dir);
-	for (size_t i = 0; i < WHATS; i++)
+	for (size_t i = 0; i < KINDS; i++)
 		free(bench->times[i]);
 }
 
@@ -224,9 +224,9 @@ static int compare(const void *a, const void *b)
 
 static void print(struct bench *bench, size_t rounds)
 {
-	double median[WHATS];
+	double median[KINDS];
 
-	for (size_t i = 0; i < WHATS; i++) {
+	for (size_t i = 0; i < KINDS; i++) {
 		const int64_t *times = bench->times[i];
 		const size_t tenth = rounds / 10, half = rounds / 2, most = rounds - tenth - 1;
 
@@ -250,15 +250,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: container_bench [ROUNDS]\n");
 		return 2;
 	}
-	for (size_t i = 0; i < WHATS; i++)
+	for (size_t i = 0; i < KINDS; i++)
 		bench.times[i] = mem_alloc0(sizeof(int64_t) * rounds);
 	prepare(&bench);
 	for (size_t round = 0; round < rounds; round++) {
-		for (enum what what = 0; what < WHATS; what++) {
+		for (enum kind kind = 0; what < KINDS; what++) {
 			int64_t begin = clock_mono();
 
-			measure(&bench, what);
-			bench.times[what][round] = clock_mono() - begin;
+			measure(&bench, kind);
+			bench.times[kind][round] = clock_mono() - begin;
 		}
 	}
 	print(&bench, rounds);
