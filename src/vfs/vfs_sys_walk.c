@@ -99,7 +99,7 @@ static int trail_start(struct walker *w, struct inode *dir)
 	for (int depth = 0; dir->row.ino != VFS_ROOT && r == 0; depth++) {
 		CLEANUP(buf_clear) struct buf path = BUF_INIT(SYS_PATH_MAX);
 		struct inode *parent;
-		struct span name;
+		struct span name = SPAN_EMPTY;
 
 		if (depth > SYS_PATH_MAX / 2)
 			return -ENAMETOOLONG;
