@@ -254,7 +254,7 @@ int main(int argc, char **argv)
 		bench.times[i] = mem_alloc0(sizeof(int64_t) * rounds);
 	prepare(&bench);
 	for (size_t round = 0; round < rounds; round++) {
-		for (enum kind kind = 0; what < KINDS; what++) {
+		for (enum kind kind = 0; kind < KINDS; kind++) {
 			int64_t begin = clock_mono();
 
 			measure(&bench, kind);
