@@ -1,11 +1,14 @@
 /* replay.c - runs a fuzz target over files, for compilers and builds without libFuzzer. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define REPLAY_MAX (16 << 20) /* bytes of one input */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -13,27 +16,24 @@ static int replay_file(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
-	uint8_t *data;
-	ssize_t n;
+	uint8_t *data = NULL;
+	bool whole = false;
 
-	if (fd < 0 || fstat(fd, &st) < 0) {
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size <= REPLAY_MAX) {
+		size_t size = (size_t)st.st_size;
+
+		/* Of exactly the right size, so that a read beyond its end is seen. */
+		data = malloc(size ? size : 1);
+		whole = data && read(fd, data, size) == st.st_size;
+		if (whole)
+			LLVMFuzzerTestOneInput(data, size);
+	}
+	if (!whole)
 		perror(path);
-		return 1;
-	}
-	data = malloc((size_t)st.st_size + 1);
-	n = data ? read(fd, data, (size_t)st.st_size) : -1;
-	close(fd);
-	/* A copy of exactly the right size, so that a read beyond its end is seen. */
-	if (n == st.st_size) {
-		uint8_t *exact = malloc(n ? (size_t)n : 1);
-
-		for (ssize_t i = 0; exact && i < n; i++)
-			exact[i] = data[i];
-		LLVMFuzzerTestOneInput(exact, (size_t)n);
-		free(exact);
-	}
+	if (fd >= 0)
+		close(fd);
 	free(data);
-	return n != st.st_size;
+	return !whole;
 }
 
 int main(int argc, char **argv)
