@@ -225,14 +225,17 @@ static int compare_ids(const void *a, const void *b)
 	return memcmp(a, b, STORE_ID);
 }
 
-/* Is it a file that we made and nobody needs? Names that are not ours are left alone. */
-static bool is_garbage(const struct ids *ids, const char *name)
+/* Is it a file that we made and nobody needs? Names that are not ours are left alone, and what a
+ * merge in another thread is writing. */
+static bool is_garbage(const struct ids *ids, const char *making, const char *name)
 {
 	static const char *const suffixes[] = {".db",         ".data",   ".db.new", ".data.new",
 					       ".db-journal", ".db-wal", ".db-shm"};
 	const char *tail = name + STORE_ID;
 
 	if (strlen(name) <= STORE_ID || !id_valid(name, STORE_ID))
+		return false;
+	if (making[0] && memcmp(making, name, STORE_ID) == 0)
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
 		if (strcmp(tail, suffixes[i]) != 0)
@@ -247,19 +250,24 @@ int chain_collect(struct store *store)
 {
 	CLEANUP(mem_free) char *path = path_sibling(store->path, ".layers");
 	struct ids ids = {0};
+	char making[STORE_ID + 1] = "";
 	DIR *dir = opendir(path);
 	int r;
 
 	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
+	pthread_mutex_lock(&store->info_lock);
+	if (store->merging)
+		memcpy(making, merging_id(store), sizeof(making));
+	pthread_mutex_unlock(&store->info_lock);
 	r = ids_add(&ids, store->state.layers);
 	if (r == 0)
 		r = snapshot_each(store, WRITER, ids_add_snapshot, &ids);
 	if (r == 0 && ids.count)
 		qsort(ids.id, ids.count, sizeof(*ids.id), compare_ids);
 	for (struct dirent *entry = NULL; r == 0 && (entry = readdir(dir));) {
-		if (is_garbage(&ids, entry->d_name) && unlinkat(dirfd(dir), entry->d_name, 0) < 0 &&
-		    errno != ENOENT)
+		if (is_garbage(&ids, making, entry->d_name) &&
+		    unlinkat(dirfd(dir), entry->d_name, 0) < 0 && errno != ENOENT)
 			r = -errno;
 	}
 	free(ids.id);

@@ -89,9 +89,9 @@ int db_open(const char *path, enum db_kind kind, int cache_kib, sqlite3 **ret_db
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static const char *const by_kind[] = {
-		[DB_HEAD] = "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;"
-			    "PRAGMA wal_autocheckpoint=0;PRAGMA secure_delete=OFF;"
-			    "PRAGMA cache_spill=OFF;",
+		[DB_HEAD] = ("PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;"
+			     "PRAGMA wal_autocheckpoint=0;PRAGMA secure_delete=OFF;"
+			     "PRAGMA cache_spill=OFF;"),
 		[DB_IMMUTABLE] = "PRAGMA query_only=ON;",
 		[DB_READONLY] = "PRAGMA query_only=ON;",
 		[DB_NEW] = "PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;"
@@ -178,7 +178,7 @@ int layer_open(struct store *store, size_t index, enum side side)
 		if (r < 0) /* without a WAL, and where none can be made */
 			r = db_open(layer->path, DB_IMMUTABLE, 2048, &conn->db);
 	} else {
-		r = db_open(layer->path, DB_HEAD, side == WRITER ? 4096 : 2048, &conn->db);
+		r = db_open(layer->path, DB_HEAD, side == WRITER ? 8192 : 8192, &conn->db);
 		if (r == 0 && side == READER)
 			r = db_exec(conn->db, "PRAGMA query_only=ON;");
 		if (r == 0 && side == WRITER)
@@ -217,11 +217,76 @@ int stmt_prepare(struct conn *conn, enum stmt which)
 	return db_prepare(conn->db, which, &conn->stmt[which]);
 }
 
+static int run_reader(struct conn *conn, enum stmt which)
+{
+	int r = stmt_prepare(conn, which), rc;
+
+	if (r < 0)
+		return r;
+	rc = sqlite3_step(conn->stmt[which]);
+	sqlite3_reset(conn->stmt[which]);
+	return rc == SQLITE_DONE ? 0 : db_error(conn->db, rc);
+}
+
+int reading_begin(struct store *store)
+{
+	struct conn *conn = &store->layers[0].conn[READER];
+	uint64_t commits = atomic_load(&store->commits);
+	int r = 0;
+
+	/* Locks on the WAL's index cost more than most look-ups: take them once a commit. */
+	pthread_mutex_lock(&store->reading);
+	if (!conn->db)
+		r = layer_open(store, 0, READER);
+	if (r == 0 && store->reading_depth == 0 &&
+	    (!store->reading_begun || store->reading_commit != commits)) {
+		if (store->reading_begun)
+			r = run_reader(conn, STMT_COMMIT);
+		store->reading_begun = false;
+		if (r == 0)
+			r = run_reader(conn, STMT_BEGIN_READ);
+		if (r == 0) {
+			store->reading_begun = true;
+			store->reading_commit = commits;
+		}
+	}
+	if (r < 0) {
+		pthread_mutex_unlock(&store->reading);
+		return r;
+	}
+	store->reading_depth++;
+	return 0;
+}
+
+void reading_end(struct store *store)
+{
+	store->reading_depth--;
+	pthread_mutex_unlock(&store->reading);
+}
+
+void reading_stop(struct store *store)
+{
+	if (pthread_mutex_trylock(&store->reading) != 0)
+		return;
+	if (store->reading_depth == 0 && store->reading_begun) {
+		ignore(run_reader(&store->layers[0].conn[READER], STMT_COMMIT));
+		store->reading_begun = false;
+	}
+	pthread_mutex_unlock(&store->reading);
+}
+
 int use_begin(struct use *use, struct store *store, size_t index, enum side side, enum stmt which)
 {
 	struct conn *conn = &store->layers[index].conn[side];
-	int r = conn->db ? 0 : layer_open(store, index, side);
+	int r = 0;
 
+	if (side == READER && index == 0 && !store->readonly) {
+		r = reading_begin(store);
+		if (r == 0)
+			use->reading = store;
+	} else if (!conn->db) {
+		r = layer_open(store, index, side);
+	}
 	if (r == 0 && !conn->stmt[which])
 		r = stmt_prepare(conn, which);
 	if (r < 0)
@@ -240,6 +305,8 @@ void use_end(struct use *use)
 		sqlite3_finalize(use->stmt);
 	else if (use->stmt)
 		sqlite3_reset(use->stmt);
+	if (use->reading)
+		reading_end(use->reading);
 	*use = USE_INIT;
 }
 

@@ -3,6 +3,7 @@
 #include "head.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +12,10 @@ static void store_free(struct store *store)
 	chain_close(store);
 	data_clear(&store->data);
 	runs_clear(&store->freed);
+	free(store->chain);
+	free(store->merging);
 	pthread_mutex_destroy(&store->info_lock);
+	pthread_mutex_destroy(&store->reading);
 	free(store->path);
 	free(store);
 }
@@ -19,13 +23,27 @@ static void store_free(struct store *store)
 static struct store *store_new(char *path, bool readonly)
 {
 	struct store *store = mem_alloc0(sizeof(*store));
+	pthread_mutexattr_t recursive;
 
 	store->path = path;
 	store->readonly = readonly;
 	store->wal_limit = WAL_LIMIT;
 	data_init(&store->data);
 	pthread_mutex_init(&store->info_lock, NULL);
+	pthread_mutexattr_init(&recursive);
+	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&store->reading, &recursive);
+	pthread_mutexattr_destroy(&recursive);
 	return store;
+}
+
+void store_publish(struct store *store)
+{
+	pthread_mutex_lock(&store->info_lock);
+	store->info = store->state.info;
+	free(store->chain);
+	store->chain = mem_strdup(store->state.layers);
+	pthread_mutex_unlock(&store->info_lock);
 }
 
 /* Content bytes that an inode uses, as store_info counts them. */
@@ -111,7 +129,7 @@ static int read_orphans(struct store *store, int64_t **ret_inos, size_t *ret_cou
 }
 
 /* Delete the inodes that were unlinked and still open when their owner ended. */
-static int collect_orphans(struct store *store)
+int orphans_collect(struct store *store)
 {
 	CLEANUP(mem_free) int64_t *inos = NULL;
 	size_t count = 0;
@@ -161,7 +179,6 @@ static int open_head(struct store *store, struct err *err)
 			       r == -EUCLEAN ? "'%s' is damaged: it does not say what it is"
 					     : "cannot read '%s'",
 			       store->path);
-	store->info = store->state.info;
 	r = use_begin(&use, store, 0, side, STMT_WALK_XATTR);
 	if (r == 0)
 		r = use_step(&use);
@@ -185,8 +202,8 @@ static int open_chain(struct store *store, struct err *err)
 				       "the layer '%s' of '%s' is missing", store->layers[i].path,
 				       store->path);
 	}
-	store->info.depth = (int)store->count - 1;
-	store->state.info.depth = store->info.depth;
+	store->state.info.depth = (int)store->count - 1;
+	store_publish(store);
 	return 0;
 }
 
@@ -207,7 +224,7 @@ static int open_existing(struct store *store, struct err *err)
 		return r;
 	r = chain_collect(store);
 	if (r == 0)
-		r = collect_orphans(store);
+		r = orphans_collect(store);
 	if (r < 0)
 		return err_set(err, -r, r == -EUCLEAN ? "'%s' is damaged" : "cannot clean up '%s'",
 			       store->path);
@@ -267,39 +284,76 @@ int store_open(const char *path, unsigned flags, struct store **ret_store, struc
 	return 0;
 }
 
+/* Open every file of a store that is layers only. */
+static int open_layers(struct store *store)
+{
+	for (size_t i = 0; i < store->count; i++) {
+		int r = layer_open(store, i, READER), fd;
+
+		if (r < 0)
+			return r;
+		fd = data_layer_fd(store, i);
+		if (fd < 0 && fd != -EUCLEAN) /* it may have no units */
+			return fd;
+	}
+	return state_load(store->layers[0].conn[READER].db, &store->state);
+}
+
+int store_open_chain(const char *path, const char *layers, struct store **ret_store)
+{
+	struct store *store = store_new(mem_strdup(path), true);
+	int r;
+
+	store->snapshot = true;
+	snprintf(store->state.layers, sizeof(store->state.layers), "%s", layers);
+	r = chain_open(store);
+	if (r == 0)
+		r = open_layers(store);
+	if (r < 0) {
+		store_free(store);
+		return r;
+	}
+	/* Its own row says what was below it when it was the head. */
+	snprintf(store->state.layers, sizeof(store->state.layers), "%s", layers);
+	store->state.info.depth = (int)store->count - 1;
+	store_publish(store);
+	*ret_store = store;
+	return 0;
+}
+
+int store_open_portable(const char *file, struct store **ret_store)
+{
+	struct store *store = store_new(mem_strdup(file), true);
+	int r;
+
+	store->snapshot = true;
+	store->layers = mem_alloc0(sizeof(*store->layers));
+	store->layers[0] = (struct layer){
+		.id = "portable", .path = mem_strdup(file), .data_fd = -1, .portable = true};
+	store->count = 1;
+	r = layer_open(store, 0, READER);
+	if (r == 0)
+		r = state_load(store->layers[0].conn[READER].db, &store->state);
+	if (r < 0) {
+		store_free(store);
+		return r;
+	}
+	store_publish(store);
+	*ret_store = store;
+	return 0;
+}
+
 int store_open_snapshot(struct store *from, const char *snapshot, struct store **ret_store,
 			struct err *err)
 {
 	char layers[STORE_LAYERS_TEXT];
 	struct store_snapshot row;
-	struct store *store;
 	int r = snapshot_find(from, snapshot, &row, layers, err);
 
 	if (r < 0)
 		return r;
-	store = store_new(mem_strdup(from->path), true);
-	store->snapshot = true;
-	memcpy(store->state.layers, layers, sizeof(layers));
-	r = chain_open(store);
-	/* All of it now: the files may be removed while we still read them. */
-	for (size_t i = 0; i < store->count && r == 0; i++) {
-		r = layer_open(store, i, READER);
-		if (r == 0) {
-			int fd = data_layer_fd(store, i);
-
-			r = fd == -EUCLEAN ? 0 : fd < 0 ? fd : 0;
-		}
-	}
-	if (r == 0)
-		r = state_load(store->layers[0].conn[READER].db, &store->state);
-	if (r < 0) {
-		store_free(store);
-		return err_set(err, -r, "cannot open snapshot '%s'", snapshot);
-	}
-	store->info = store->state.info;
-	store->info.depth = (int)store->count - 1;
-	*ret_store = store;
-	return 0;
+	r = store_open_chain(from->path, layers, ret_store);
+	return r < 0 ? err_set(err, -r, "cannot open snapshot '%s'", snapshot) : 0;
 }
 
 /* Leave the list of free units, so that the next open need not read every row for it. */
@@ -360,6 +414,7 @@ void store_release_memory(struct store *store)
 		ignore(store_checkpoint(store, true));
 	if (store->snapshot)
 		return; /* its files may have no name any more */
+	reading_stop(store);
 	for (size_t i = 0; i < store->count; i++) {
 		conn_close(&store->layers[i].conn[READER]);
 		conn_close(&store->layers[i].conn[WRITER]);

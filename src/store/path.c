@@ -70,9 +70,20 @@ int path_sync(const char *path)
 int path_sync_dir(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	CLEANUP(mem_free) char *dir = path_join(path, slash ? (size_t)(slash - path) : 0, "/", "");
+	CLEANUP(mem_free)
+	char *dir = path_join(path, slash ? (size_t)(slash - path) : 0, slash ? "/" : ".", "");
 
 	return path_sync(dir);
+}
+
+int path_drop_wal(const char *db_path)
+{
+	CLEANUP(mem_free) char *wal = path_sibling(db_path, ".db-wal");
+	struct stat st;
+
+	if (stat(wal, &st) == 0 && st.st_size)
+		return -EIO;
+	return path_unlink(wal);
 }
 
 int path_unlink(const char *path)
@@ -141,6 +152,26 @@ int path_rename_new(const char *from, const char *to)
 	if (link(from, to) < 0)
 		return -errno;
 	return unlink(from) < 0 ? -errno : 0;
+}
+
+int path_link_all(const char *from, const char *to)
+{
+	DIR *dir = opendir(from);
+	int r = 0;
+
+	if (!dir)
+		return errno == ENOENT ? 0 : -errno;
+	if (mkdir(to, 0700) < 0 && errno != EEXIST)
+		r = -errno;
+	for (struct dirent *entry = NULL; r == 0 && (entry = readdir(dir));) {
+		CLEANUP(mem_free) char *old = path_join(from, strlen(from), "/", entry->d_name);
+		CLEANUP(mem_free) char *new = path_join(to, strlen(to), "/", entry->d_name);
+
+		if (entry->d_name[0] != '.')
+			r = path_link(old, new);
+	}
+	closedir(dir);
+	return r == 0 ? path_sync(to) : r;
 }
 
 static int path_remove_layers(const char *db_path)

@@ -4,7 +4,7 @@
  * store knows rows and units, nothing of paths, permissions or caches: that is vfs.
  *
  * Two sides, which may be two threads, each single-threaded in itself:
- *   reader  the store_get_*, store_each_* and store_map_* calls   (the holder of the vfs lock)
+ *   reader  the store_get_* and store_each_* calls                (the holder of the vfs lock)
  *   writer  store_begin .. store_commit, and everything that changes layers (the flusher)
  * Calls marked [both] stop both sides: the caller must hold off readers.
  * store_data_* calls may come from any thread.
@@ -32,7 +32,9 @@
 
 struct store;
 
-/* One row of `node`. Kinds are the S_IFMT bits of `mode`. Times are ns since 1970. */
+/* One row of `node`. Kinds are the S_IFMT bits of `mode`. Times are ns since 1970. `rdev` of a
+ * directory is its parent, of a file with EXTENTS how many units it has. A deleted inode's number
+ * is never used again. */
 struct store_node {
 	int64_t ino;
 	uint32_t mode; /* type and permission bits */
@@ -44,7 +46,7 @@ struct store_node {
 };
 
 enum store_node_flag {
-	STORE_NODE_EXTENTS = 1 << 0, /* content is in units, not inline */
+	STORE_NODE_EXTENTS = 1 << 0, /* content is in units, not inline; a file without has none */
 	STORE_NODE_ORPHAN = 1 << 1,  /* no name left, still open: garbage for the next open */
 };
 
@@ -55,7 +57,7 @@ struct store_unit {
 };
 
 enum store_open_flag {
-	STORE_CREATE = 1 << 0,   /* make a new one; -EEXIST when there is a file */
+	STORE_CREATE = 1 << 0,   /* make a new one, with a root directory; -EEXIST */
 	STORE_READONLY = 1 << 1, /* no writer side; no lock is needed for a snapshot's layers */
 };
 
@@ -96,7 +98,8 @@ void store_get_info(struct store *store, struct store_info *ret_info);
 /* The host's disk under the workspace: its size, and what is free to us. Any thread. */
 int store_get_disk(struct store *store, uint64_t *ret_bytes, uint64_t *ret_free) MUST_USE;
 
-/* Give back what SQLite keeps only for speed. [both] */
+/* Give back all memory that is kept only for speed: every connection is closed, and opened again
+ * when something is asked for. [both] */
 void store_release_memory(struct store *store);
 
 /* ---- reader: rows ---- */
@@ -168,7 +171,8 @@ int store_get_meta(struct store *store, const char *key, struct buf *value) MUST
 /*
  * Commit. `durable`: the extent file was synced first, the commit is on disk on return (also
  * through a power cut); else it survives a crash of the process only. On failure everything since
- * store_begin is undone and nothing changed on disk.
+ * store_begin is undone and nothing changed on disk. One exception: when only the last sync of a
+ * durable commit fails, the rows are there, but not safe; put them and commit again, or store_sync.
  */
 int store_commit(struct store *store, bool durable) MUST_USE;
 void store_rollback(struct store *store);
@@ -216,7 +220,11 @@ struct store_snapshot {
 	uint64_t audit_seq;
 };
 
-/* The head becomes a layer under a new, empty head. Constant time. -EEXIST, -EINVAL (name). */
+/*
+ * The head becomes a layer under a new, empty head. Constant time. -EEXIST, -EINVAL (name).
+ * Flush first: units that no commit names yet are lost. Afterwards every store_unit that was looked
+ * up before is one layer deeper (layer + 1); after all other changes of layers, look up again.
+ */
 int store_snapshot(struct store *store, const char *name, struct err *err) MUST_USE;
 int store_each_snapshot(struct store *store,
 			int (*fn)(void *arg, const struct store_snapshot *snapshot),
@@ -233,11 +241,22 @@ int store_fork(struct store *store, const char *snapshot, const char *path,
 	       struct err *err) MUST_USE;
 
 /* Merge layers while the chain is deeper than STORE_CHAIN_MAX, and drop what nobody stands on.
- * May take long; returns after one step: 1 there is more to do, 0 nothing left. */
+ * Returns after one step: 1 there is more to do, 0 nothing left. Takes long unless
+ * store_prepare_merge did the work before. */
 int store_maintain(struct store *store, struct err *err) MUST_USE;
 
-/* Everything, in one portable file: one layer, all content in the database. Reader side. */
+/* The long part of store_maintain, from any thread, while everything goes on: write the merged
+ * layer. 1: store_maintain has something to switch to, 0: nothing to merge. */
+int store_prepare_merge(struct store *store, struct err *err) MUST_USE;
+
+/* Everything but snapshots, in one portable file at `path`: one layer, all content in the database.
+ * Reader side; holding it off is not needed for a snapshot that was opened. -EEXIST. */
 int store_export(struct store *store, const char *path, struct err *err) MUST_USE;
+
+/* A new workspace at `path` from an exported file, or from another workspace's database where it
+ * is (the caller holds that one's lock). What is imported is checked, and mended where it can be.
+ */
+int store_import(const char *file, const char *path, struct err *err) MUST_USE;
 
 /*
  * What changed between two states of one history (NULL for `from`: nothing was there; for `to`: the

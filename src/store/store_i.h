@@ -24,7 +24,7 @@
 #define STORE_SIZE_MAX ((int64_t)16 << 40)
 #define STORE_UNITS_MAX ((int64_t)1 << 28) /* in an extent file, and in a file */
 
-#define WAL_LIMIT 512       /* frames (8 MiB): checkpoint then */
+#define WAL_LIMIT 1024      /* frames (16 MiB): checkpoint then */
 #define FREE_RUNS_MAX 65536 /* more are not written down, but found again by reading all rows */
 #define STORE_LAYERS_TEXT (STORE_LAYERS_MAX * (STORE_ID + 1) + 1)
 
@@ -60,7 +60,8 @@ struct layer {
 /* One statement in use; for CLEANUP(use_end). */
 struct use {
 	sqlite3_stmt *stmt;
-	bool extra; /* the kept one was busy (a call inside a callback) */
+	bool extra;            /* the kept one was busy (a call inside a callback) */
+	struct store *reading; /* whose read transaction it is in, or NULL */
 };
 
 #define USE_INIT ((struct use){0})
@@ -115,12 +116,24 @@ struct store {
 	struct state state; /* as the transaction will leave it */
 	struct state saved; /* as of the last commit */
 	struct runs freed;  /* by this transaction */
-	bool has_xattrs;    /* the head may have rows in xattr */
-	bool unsynced;      /* a commit is not durable yet */
-	bool wal_doubt;     /* syncing the WAL failed: what it holds may be gone */
+	_Atomic uint64_t commits;
+	/* reader: one read transaction for many calls, until there is a newer commit. Recursive,
+	 * held while a statement of the head is in use; so that the writer can end it for a
+	 * checkpoint. */
+	pthread_mutex_t reading;
+	unsigned reading_depth;
+	bool reading_begun;
+	uint64_t reading_commit; /* `commits` when it began */
+	bool has_xattrs;         /* the head may have rows in xattr */
+	bool unsynced;           /* a commit is not durable yet */
+	bool wal_doubt;          /* syncing the WAL failed: what it holds may be gone */
 	int wal_frames, wal_limit;
 	pthread_mutex_t info_lock;
-	struct store_info info; /* of the last commit, for any thread */
+	/* for any thread, under info_lock: */
+	struct store_info info;  /* of the last commit */
+	char *chain;             /* ids of the layers below the head */
+	struct merging *merging; /* maintain.c: written, or being written */
+	bool merging_ready;
 };
 
 /* ---- path.c ---- */
@@ -133,6 +146,10 @@ char *path_layer(const char *db_path, const char *id, const char *suffix);
 int path_absolute(const char *path, char **ret_path, struct err *err) MUST_USE;
 /* Sync the folder that holds `path`. */
 int path_sync_dir(const char *path) MUST_USE;
+/* The database's WAL is not there, or empty: -EIO if it holds something. Removes it. */
+int path_drop_wal(const char *db_path) MUST_USE;
+/* Hard links to every file of one folder in a new one. Nothing to do when there is none. */
+int path_link_all(const char *from, const char *to) MUST_USE;
 int path_sync(const char *path) MUST_USE;
 /* Remove if it is there. */
 int path_unlink(const char *path) MUST_USE;
@@ -170,6 +187,11 @@ void conn_close(struct conn *conn);
 int use_begin(struct use *use, struct store *store, size_t layer, enum side side,
 	      enum stmt which) MUST_USE;
 void use_end(struct use *use);
+/* Enter and leave the reader's transaction on the head: all reads between see one state. */
+int reading_begin(struct store *store) MUST_USE;
+void reading_end(struct store *store);
+/* Close the transaction if no reader is at it, so that it is in no checkpoint's way. */
+void reading_stop(struct store *store);
 /* 1 a row, 0 no more, or an error. */
 int use_step(struct use *use) MUST_USE;
 /* Bind, run, reset a kept statement of the writer's head. */
@@ -250,9 +272,20 @@ int column_int(sqlite3_stmt *stmt, int column, int64_t min, int64_t max,
 
 /* ---- open.c ---- */
 
+/* Tell other threads what the state is now. */
+void store_publish(struct store *store);
+/* Open a chain of layers of the workspace at `path`, read-only, all files at once: they may be
+ * removed meanwhile. */
+int store_open_chain(const char *path, const char *layers, struct store **ret_store) MUST_USE;
+/* Open an exported file, read-only. */
+int store_open_portable(const char *file, struct store **ret_store) MUST_USE;
+
 /* Content bytes that an inode uses, as store_info counts them. */
 int store_content_bytes(struct store *store, enum side side, const struct store_node *node,
 			uint64_t *ret_bytes) MUST_USE;
+
+/* Delete the inodes that were unlinked and still open when their owner ended. */
+int orphans_collect(struct store *store) MUST_USE;
 
 /* ---- write.c ---- */
 
@@ -284,6 +317,11 @@ void data_freed(struct store *store, struct runs *runs);
 void data_durable(struct store *store);
 /* The descriptor of a layer's extent file, or an error. */
 int data_layer_fd(struct store *store, size_t layer) MUST_USE;
+
+/* ---- maintain.c ---- */
+
+/* The id of the layer that is being made, or NULL. Under info_lock. */
+const char *merging_id(const struct store *store);
 
 /* ---- chain.c ---- */
 

@@ -500,6 +500,7 @@ int store_checkpoint(struct store *store, bool truncate)
 	r = store_data_sync(store);
 	if (r < 0)
 		return r;
+	reading_stop(store);
 	rc = sqlite3_wal_checkpoint_v2(
 		db, NULL, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, &all,
 		&done);
@@ -563,6 +564,7 @@ int store_commit(struct store *store, bool durable)
 	store->in_transaction = false;
 	store->state_dirty = false;
 	store->unsynced = true;
+	atomic_fetch_add(&store->commits, 1);
 	pthread_mutex_lock(&store->info_lock);
 	store->info = store->state.info;
 	pthread_mutex_unlock(&store->info_lock);
