@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -450,6 +452,68 @@ static void stopping_ends_what_runs(void **state)
 	box.container = NULL; /* container_stop(NULL) is allowed */
 }
 
+/* In a process of its own: start a container, run something in it, and say so. */
+static _Noreturn void be_an_owner(int out)
+{
+	static const char *const argv[] = {"sh", "-c",
+					   "/workspace/probe hide; echo started; sleep 1000", NULL};
+	const struct container_options options = {.mount_fd = box.mount_fd, .hostname = "x"};
+	struct container_exec exec = BOX_EXEC(.argv = argv);
+	struct container *container;
+	struct container_result result;
+
+	exec.fds[1] = out;
+	if (container_start(&options, &container, NULL) == 0)
+		(void)!container_run(container, &exec, &result, NULL);
+	_exit(1);
+}
+
+static void an_owner_that_is_killed_takes_everything_with_it(void **state)
+{
+	char text[8];
+	int fds[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		be_an_owner(fds[1]);
+	close(fds[1]);
+	assert_int_equal(read(fds[0], text, sizeof(text)), 8);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_closed(fds[0]);
+	close(fds[0]);
+}
+
+static size_t count_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	size_t count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void runs_leave_no_descriptors(void **state)
+{
+	static const char *const argv[] = {"true", NULL};
+	static const char *const missing[] = {"no-such-program", NULL};
+	size_t before = count_descriptors();
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		box_run(&box, i % 2 ? argv : missing, &outcome);
+		assert_int_equal(outcome.result.status, i % 2 ? 0 : 127);
+	}
+	assert_int_equal(count_descriptors(), before);
+}
+
 static void a_start_without_a_mount_says_what_failed(void **state)
 {
 	CLEANUP(fd_close) int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -485,6 +549,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(programs_find_their_set_up),
 		cmocka_unit_test(a_terminal_can_be_opened),
 		cmocka_unit_test(a_folder_as_a_stream_is_refused),
+		cmocka_unit_test(an_owner_that_is_killed_takes_everything_with_it),
+		cmocka_unit_test(runs_leave_no_descriptors),
 		cmocka_unit_test(stopping_ends_what_runs),
 		cmocka_unit_test(a_start_without_a_mount_says_what_failed),
 	};
