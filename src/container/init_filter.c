@@ -16,6 +16,7 @@
 #elif defined(__aarch64__)
 #define FILTER_ARCH AUDIT_ARCH_AARCH64
 #else
+/* cppcheck-suppress preprocessorErrorDirective */
 #error "syscalls.def was only thought through for x86_64 and aarch64"
 #endif
 

@@ -136,10 +136,11 @@ static int read_command(const struct run_request *request, struct command *ret_c
 	size_t strings = (size_t)message->argc + message->envc;
 	char **vector = calloc(strings + 2, sizeof(*vector));
 	char *text = malloc(message->args_len);
-	char *end = text + message->args_len;
+	char *end;
 
 	if (!vector || !text)
 		return -1;
+	end = text + message->args_len;
 	if (pread(request->args, text, message->args_len, 0) != (ssize_t)message->args_len) {
 		errno = EINVAL;
 		return -1;

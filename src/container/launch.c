@@ -30,7 +30,7 @@
 
 /* The init's executable, put here by the assembler (meson.build). */
 extern const char container_init_image[];
-extern const char container_init_image_end[];
+extern const uint64_t container_init_image_size;
 
 static pthread_mutex_t image_lock = PTHREAD_MUTEX_INITIALIZER;
 static int image_fd = -1;
@@ -38,7 +38,6 @@ static int image_fd = -1;
 static int make_image(void)
 {
 	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	size_t len = (size_t)(container_init_image_end - container_init_image);
 	CLEANUP(fd_close) int fd = -1;
 	int r;
 
@@ -47,7 +46,7 @@ static int make_image(void)
 		fd = (int)syscall(SYS_memfd_create, "computer-init", flags);
 	if (fd < 0)
 		return -errno;
-	r = fd_write_all(fd, container_init_image, len);
+	r = fd_write_all(fd, container_init_image, container_init_image_size);
 	if (r < 0)
 		return r;
 	/* What runs as pid 1 is what was built, whatever a command does to /proc/1/exe. */
