@@ -367,6 +367,10 @@ static int64_t copy_in(struct vfs *vfs, const struct vfs_ctx *ctx, struct copy *
 {
 	int64_t done = 0, n = 0, at2 = copy->at2;
 
+	/* What is there now: a copy within one file may make it longer. */
+	copy->left = min_i64(copy->left, copy->from->row.size - copy->at);
+	if (copy->left < 0)
+		copy->left = 0;
 	while (copy->left) {
 		n = copy_step(vfs, copy);
 		if (n <= 0)

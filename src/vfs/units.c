@@ -184,7 +184,7 @@ int units_count(struct vfs *vfs, struct inode *inode, int64_t first, int64_t las
 		r = next_in_store(vfs, inode, idx, &idx);
 		if (r < 0)
 			return r;
-		if (idx > last)
+		if (idx == INT64_MAX || idx > last)
 			break;
 		chunk.first = idx - idx % UNITS_CHUNK;
 		if (!chunk_find(inode, idx)) {
