@@ -314,6 +314,7 @@ static void forget_the_owner(void)
 		signal(i, SIG_DFL);
 	fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC);
 	syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+	prctl(PR_SET_NAME, "computer-init", 0, 0, 0); /* it was the number of the memfd */
 	umask(022);
 }
 
