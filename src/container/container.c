@@ -41,6 +41,8 @@ int container_start(const struct container_options *options, struct container **
 	struct container *container;
 	int r;
 
+	if (full.mount_fd < 0)
+		return err_set(err, EBADF, "cannot start a container: no mount was given");
 	if (full.memory_max == 0)
 		full.memory_max = MEMORY_DEFAULT;
 	if (full.pids_max == 0)

@@ -20,6 +20,7 @@
 
 #define HOST_FILE_MAX (4 << 20)
 #define ROOT_SIZE "16m"
+#define PTS_OPTIONS "newinstance,ptmxmode=0666,mode=620"
 #define ROOT_INODES "8192"
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
@@ -221,7 +222,7 @@ static void make_scratch(const struct setup_message *setup)
 		init_fail(STEP_OTHER, "cannot let go of the tmpfs");
 }
 
-static void make_devices(const struct setup_message *setup)
+static void make_devices(void)
 {
 	static const char *const devices[] = {"/dev/full", "/dev/null",    "/dev/random",
 					      "/dev/tty",  "/dev/urandom", "/dev/zero"};
@@ -236,9 +237,6 @@ static void make_devices(const struct setup_message *setup)
 	/* Read-only, as these are the host's nodes and our root may change their mode: it still
 	 * lets bytes through. */
 	const uint64_t guard = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
-	/* Without a map of several ids there is no group 5 (tty). */
-	const char *pts = setup->root ? "newinstance,ptmxmode=0666,mode=620,gid=5"
-				      : "newinstance,ptmxmode=0666,mode=620";
 
 	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
 		if (make_file(devices[i] + 1, "") < 0 ||
@@ -249,7 +247,9 @@ static void make_devices(const struct setup_message *setup)
 		if (symlink(links[i].text, links[i].name) < 0)
 			init_fail(STEP_OTHER, "cannot make /%s", links[i].name);
 	}
-	if (mount("devpts", "dev/pts", "devpts", flags, pts) < 0)
+	/* Where no group 5 (tty) is mapped, without. */
+	if (mount("devpts", "dev/pts", "devpts", flags, PTS_OPTIONS ",gid=5") < 0 &&
+	    mount("devpts", "dev/pts", "devpts", flags, PTS_OPTIONS) < 0)
 		init_fail(STEP_OTHER, "cannot mount /dev/pts");
 	if (mount("mqueue", "dev/mqueue", "mqueue", flags | MS_NODEV, NULL) < 0 && errno != ENODEV)
 		init_fail(STEP_OTHER, "cannot mount /dev/mqueue");
@@ -335,7 +335,7 @@ void root_enter(const struct setup_message *setup, int workspace)
 	show_host();
 	make_own_files(setup);
 	make_scratch(setup);
-	make_devices(setup);
+	make_devices();
 	attach_workspace(workspace);
 	/* While the host's is there: the kernel gives a new one only to who sees one already. */
 	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
