@@ -27,7 +27,7 @@ void file_drop_privileges(struct vfs *vfs, struct inode *inode)
 
 	if (inode->row.mode & S_IXGRP)
 		drop |= S_ISGID;
-	if (!inode_is_file(inode) || !(inode->row.mode & drop))
+	if (inode_is_dir(inode) || !(inode->row.mode & drop))
 		return;
 	inode->row.mode &= ~drop;
 	inode_dirty(vfs, inode, INODE_DIRTY | INODE_SIZE);
