@@ -114,7 +114,8 @@ int db_open(const char *path, enum db_kind kind, int cache_kib, sqlite3 **ret_db
 	rc = sqlite3_open_v2(uri ? uri : path, &db, flags, NULL);
 	if (rc != SQLITE_OK)
 		return db_error(db, rc);
-	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	/* Defensive would also forbid having no journal; a new file has nobody else's rows. */
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, kind != DB_NEW, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);

@@ -1,12 +1,15 @@
 /* fixture.c - see fixture.h. */
 #include "fixture.h"
 
+#include "base/fd.h"
 #include "base/mem.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -27,16 +30,26 @@ struct store *open_at(const char *path, unsigned flags)
 	return store;
 }
 
-int fixture_setup(void **state)
+struct fixture *fixture_new(void)
 {
 	struct fixture *fixture = mem_alloc0(sizeof(*fixture));
 	const char *tmp = getenv("TMPDIR");
 
-	snprintf(fixture->dir, sizeof(fixture->dir), "%s/store-XXXXXX", tmp ? tmp : "/tmp");
+	/* In memory where possible: these tests sync thousands of times, and lose no power. */
+	if (!tmp)
+		tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+	snprintf(fixture->dir, sizeof(fixture->dir), "%s/store-XXXXXX", tmp);
 	if (!mkdtemp(fixture->dir))
-		return -1;
+		fail_msg("cannot make a folder in %s", tmp);
 	snprintf(fixture->path, sizeof(fixture->path), "%s/a.db", fixture->dir);
 	snprintf(fixture->other, sizeof(fixture->other), "%s/b.db", fixture->dir);
+	return fixture;
+}
+
+int fixture_setup(void **state)
+{
+	struct fixture *fixture = fixture_new();
+
 	fixture->store = open_at(fixture->path, STORE_CREATE);
 	*state = fixture;
 	return 0;
@@ -246,4 +259,160 @@ static void ignore_problem(void *arg, enum store_problem problem, const char *te
 void put_right_counters(struct store *store)
 {
 	OK(store_check(store, true, ignore_problem, NULL, NULL));
+}
+
+void set_content(struct store *store, int64_t ino, const char *content)
+{
+	struct store_node node;
+	struct store_info info;
+
+	OK(store_get_node(store, ino, &node));
+	store_get_info(store, &info);
+	OK(store_begin(store));
+	OK(store_put_counters(
+		store, info.next_ino,
+		(uint64_t)((int64_t)info.bytes + (int64_t)strlen(content) - node.size),
+		info.inodes));
+	node.size = (int64_t)strlen(content);
+	OK(store_put_node(store, &node));
+	OK(store_put_inline(store, ino, span_str(content)));
+	OK(store_commit(store, false));
+}
+
+static int list(void *arg, struct span name, int64_t ino, uint32_t mode)
+{
+	char text[300];
+	int len = snprintf(text, sizeof(text), "%.*s=%d ", (int)name.len, name.data, (int)ino);
+
+	(void)mode;
+	return buf_add(arg, text, (size_t)len);
+}
+
+static int list_node(void *arg, struct span name, const struct store_node *node)
+{
+	return list(arg, name, node->ino, node->mode);
+}
+
+void assert_list(struct store *store, const char *want)
+{
+	CLEANUP(buf_clear) struct buf text = BUF_INIT(4096);
+	CLEANUP(buf_clear) struct buf nodes = BUF_INIT(4096);
+
+	OK(store_each_dirent(store, STORE_ROOT, list, &text));
+	assert_string_equal(text.data, want);
+	OK(store_each_dirent_node(store, STORE_ROOT, list_node, &nodes));
+	assert_string_equal(nodes.data, want);
+}
+
+int list_snapshot(void *arg, const struct store_snapshot *snapshot)
+{
+	char text[300];
+	int len = snprintf(text, sizeof(text), "%s:%d:%d:%d ", snapshot->name, (int)snapshot->bytes,
+			   (int)snapshot->inodes, (int)snapshot->audit_seq);
+
+	return buf_add(arg, text, (size_t)len);
+}
+
+void assert_snapshots(struct store *store, const char *want)
+{
+	CLEANUP(buf_clear) struct buf text = BUF_INIT(4096);
+
+	OK(store_each_snapshot(store, list_snapshot, &text));
+	assert_string_equal(text.data, want);
+}
+
+void audit_one(struct store *store, uint64_t seq)
+{
+	unsigned char hash[32] = {(unsigned char)seq};
+
+	OK(store_begin(store));
+	OK(store_put_audit(store, seq, seq, 5, SPAN("r"), hash));
+	OK(store_commit(store, false));
+}
+
+static int list_audit(void *arg, uint64_t first, uint64_t last, struct span records,
+		      const unsigned char hash[32])
+{
+	char text[32];
+	int len = snprintf(text, sizeof(text), "%d ", (int)first);
+
+	(void)records;
+	assert_int_equal(first, last);
+	assert_int_equal(hash[0], first);
+	return buf_add(arg, text, (size_t)len);
+}
+
+void assert_audit(struct store *store, const char *want)
+{
+	CLEANUP(buf_clear) struct buf text = BUF_INIT(4096);
+
+	OK(store_each_audit(store, 0, list_audit, &text));
+	assert_string_equal(text.data, want);
+}
+
+/* A chain of `count` layers; each changes something of the one before. */
+void deepen(struct store *store, int count)
+{
+	char name[16];
+
+	add_file(store, "all", 100, "0");
+	add_large(store, "big", 101, 3, 1);
+	for (int i = 1; i <= count; i++) {
+		snprintf(name, sizeof(name), "s%d", i);
+		set_content(store, 100, name);
+		add_file(store, name, 200 + i, name);
+		if (i > 1) {
+			char last[16];
+
+			snprintf(last, sizeof(last), "s%d", i - 1);
+			remove_file(store, last, 200 + i - 1);
+		}
+		OK(store_snapshot(store, name, NULL));
+	}
+}
+
+/* A child that does `work` and dies without closing. */
+void crash(struct fixture *fixture, void (*work)(struct store *store))
+{
+	pid_t pid;
+	int status;
+
+	store_close(fixture->store);
+	fixture->store = NULL;
+	pid = fork();
+	if (pid == 0) {
+		struct store *store = NULL;
+
+		if (store_open(fixture->path, 0, &store, NULL) == 0)
+			work(store);
+		_exit(7);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 7);
+	fixture->store = open_at(fixture->path, 0);
+}
+
+/* ---- copies of a whole folder ---- */
+
+static const char *copy_from, *copy_to;
+
+static int copy_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	CLEANUP(buf_clear) struct buf bytes = BUF_INIT((size_t)1 << 30);
+	CLEANUP(fd_close) int fd = -1;
+	char to[300];
+
+	(void)ftw;
+	snprintf(to, sizeof(to), "%s%s", copy_to, path + strlen(copy_from));
+	if (type == FTW_D)
+		return mkdir(to, 0700) < 0 && errno != EEXIST ? -1 : 0;
+	fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, st->st_mode);
+	return file_read(path, &bytes, NULL) < 0 || fd_write_all(fd, bytes.data, bytes.len) < 0;
+}
+
+void copy_tree(const char *from, const char *to)
+{
+	copy_from = from;
+	copy_to = to;
+	OK(nftw(from, copy_one, 16, FTW_PHYS));
 }

@@ -20,6 +20,8 @@ struct fixture {
 	struct store *store; /* open on `path` */
 };
 
+/* The folder alone. */
+struct fixture *fixture_new(void);
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 /* Close and open again. */
@@ -52,5 +54,21 @@ void assert_name(struct store *store, const char *name, int64_t want_ino); /* 0:
 void assert_clean(struct store *store);
 /* Counters that fit the rows. */
 void put_right_counters(struct store *store);
+
+void set_content(struct store *store, int64_t ino, const char *content);
+/* Names and inodes of the root: "a=2 b=3 ". */
+void assert_list(struct store *store, const char *want);
+/* "name:bytes:inodes:audit_seq " of every snapshot. */
+int list_snapshot(void *arg, const struct store_snapshot *snapshot);
+void assert_snapshots(struct store *store, const char *want);
+/* An audit batch of one record, and what there is: "1 2 ". */
+void audit_one(struct store *store, uint64_t seq);
+void assert_audit(struct store *store, const char *want);
+/* Snapshots s1..sN; each changes something of the one before. */
+void deepen(struct store *store, int count);
+/* A child opens the store, does `work` and dies without closing; then the store is opened again. */
+void crash(struct fixture *fixture, void (*work)(struct store *store));
+/* Copy a folder's files into another folder. */
+void copy_tree(const char *from, const char *to);
 
 #endif
