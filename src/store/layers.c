@@ -71,7 +71,8 @@ static int enter(struct store *store, const struct state *state, bool unsure)
 	runs_clear(&data->parked);
 	runs_clear(&data->limbo);
 	data->loaded = true;
-	data->changed = data->new_file = data->dirty = data->want_sync = false;
+	data->changed = data->new_file = data->want_sync = false;
+	data->dirty = false; /* atomic */
 	data->end = data->flow_from = data->flow_to = 0;
 	if (!unsure)
 		r = path_unlink(path);
