@@ -71,8 +71,9 @@ static int enter(struct store *store, const struct state *state, bool unsure)
 	runs_clear(&data->parked);
 	runs_clear(&data->limbo);
 	data->loaded = true;
-	data->changed = data->new_file = data->want_sync = false;
-	data->dirty = false; /* atomic */
+	data->changed = data->new_file = false;
+	data->dirty = false;
+	data->want_sync = false;
 	data->end = data->flow_from = data->flow_to = 0;
 	if (!unsure)
 		r = path_unlink(path);
