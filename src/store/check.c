@@ -181,11 +181,11 @@ static int check_row(struct check *check, struct item *item)
 	rdev = right_rdev(item);
 	if (flags & STORE_NODE_ORPHAN && item->names)
 		flags &= ~(unsigned)STORE_NODE_ORPHAN;
-	if (nlink != item->nlink || flags != item->flags)
+	if ((nlink != item->nlink && !item->touched) || flags != item->flags)
 		check_report(check, STORE_NLINK, check->repair,
 			     "inode %lld counts %u names, there are %u", (long long)item->ino,
 			     item->nlink, nlink);
-	if (rdev != item->rdev)
+	if (rdev != item->rdev && !item->touched)
 		check_report(check, STORE_SIZE, check->repair, "inode %lld says %lld %s, not %lld",
 			     (long long)item->ino, (long long)item->rdev,
 			     S_ISDIR(item->mode) ? "is its folder" : "units", (long long)rdev);
@@ -202,36 +202,39 @@ static int check_row(struct check *check, struct item *item)
 	return store_put_node(check->store, &node);
 }
 
+static uint64_t item_bytes(const struct item *item)
+{
+	if (!S_ISREG(item->mode))
+		return 0;
+	return (uint64_t)item->content * (item->flags & STORE_NODE_EXTENTS ? STORE_UNIT : 1);
+}
+
 static int check_rows(struct check *check)
 {
 	const struct store_info *info = &check->store->state.info;
-	uint64_t bytes = 0;
+	uint64_t found = 0, bytes = 0;
+	int64_t next = check->next_ino - (int64_t)check->made;
 	int r = 0;
 
 	for (size_t i = 0; i < check->len && r == 0; i++) {
-		struct item *item = &check->item[i];
-
-		r = check_row(check, item);
-		if (S_ISREG(item->mode))
-			bytes += (uint64_t)item->content *
-				 (item->flags & STORE_NODE_EXTENTS ? STORE_UNIT : 1);
+		found += item_bytes(&check->item[i]);
+		r = check_row(check, &check->item[i]);
+		bytes += item_bytes(&check->item[i]);
 	}
 	if (r < 0)
 		return r;
-	if (info->next_ino < check->next_ino || info->bytes != bytes ||
-	    info->inodes != check->len) {
-		int64_t next = info->next_ino < check->next_ino ? check->next_ino : info->next_ino;
-
+	if (info->next_ino < next || info->bytes != found ||
+	    info->inodes != check->len - check->made)
 		check_report(check, STORE_COUNTERS, check->repair,
-			     "%llu bytes, %llu inodes, next %lld are counted; it should be %llu, "
-			     "%zu, %lld",
+			     "%llu bytes, %llu inodes, next %lld are counted; there are %llu, %zu, "
+			     "%lld",
 			     (unsigned long long)info->bytes, (unsigned long long)info->inodes,
-			     (long long)info->next_ino, (unsigned long long)bytes, check->len,
-			     (long long)next);
-		if (check->repair)
-			r = store_put_counters(check->store, next, bytes, check->len);
-	}
-	return r;
+			     (long long)info->next_ino, (unsigned long long)found,
+			     check->len - check->made, (long long)next);
+	if (!check->repair)
+		return 0;
+	next = info->next_ino < check->next_ino ? check->next_ino : info->next_ino;
+	return store_put_counters(check->store, next, bytes, check->len);
 }
 
 /* ---- audit ---- */

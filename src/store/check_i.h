@@ -14,6 +14,7 @@ struct item {
 	uint32_t beyond;         /* units behind its end */
 	uint32_t pass;           /* of the search for cycles that met it last */
 	bool reachable;
+	bool touched; /* its names change by what was reported already */
 };
 
 struct check {
@@ -26,6 +27,7 @@ struct check {
 	size_t len, cap;
 	int64_t lost;     /* /lost+found, or 0 */
 	int64_t next_ino; /* above every number in use */
+	size_t made;      /* inodes that a repair made */
 	bool units_repaired;
 };
 

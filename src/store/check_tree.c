@@ -21,6 +21,7 @@ static int make_root(struct check *check)
 
 	check_report(check, STORE_DAMAGED, check->repair, "there is no root directory");
 	check_add(check, &root);
+	check->made++;
 	return check->repair ? store_put_node(check->store, &root) : 0;
 }
 
@@ -42,7 +43,8 @@ int check_nodes(struct check *check)
 		if (r < 0) {
 			check_report(check, STORE_DAMAGED, check->repair,
 				     "the row of inode %lld makes no sense", (long long)ino);
-			r = check->repair ? store_del_node(store, ino) : 0;
+			r = check->repair ? store_put_node(store, &(struct store_node){.ino = ino})
+					  : 0; /* a tombstone: deleting would read the row */
 			if (r < 0)
 				return r;
 			continue;
@@ -155,9 +157,11 @@ static int find_lost(struct check *check)
 			if (r < 0)
 				return r;
 			item = check_add(check, &node);
+			check->made++;
 			item->names = 1;
 			item->parent = STORE_ROOT;
-			item->reachable = true;
+			item->reachable = item->touched = true;
+			check->item[0].touched = true;
 			check->item[0].folders++;
 			check->lost = node.ino;
 		}
@@ -192,7 +196,9 @@ static int rescue(struct check *check, int64_t ino)
 	item->names++;
 	if (S_ISDIR(item->mode)) {
 		item->parent = check->lost;
-		check_find(check, check->lost)->folders++;
+		item = check_find(check, check->lost);
+		item->folders++;
+		item->touched = true;
 	}
 	return 0;
 }
@@ -229,6 +235,7 @@ static int cut_out(struct check *check, int64_t ino)
 	if (r == 1)
 		r = store_del_dirent(check->store, item->parent, span_of(find.name, find.len));
 	check_find(check, item->parent)->folders--;
+	check_find(check, item->parent)->touched = true;
 	item->names = 0;
 	item->parent = 0;
 	return r;
@@ -252,6 +259,7 @@ static int check_directory(struct check *check, size_t index, uint32_t pass)
 	int r = 0;
 
 	if (!end->reachable && end->parent) {
+		end->touched = true;
 		check_report(check, STORE_CYCLE, check->repair,
 			     "directory %lld is inside of itself", (long long)ino);
 		if (check->repair)
@@ -287,6 +295,7 @@ int check_tree(struct check *check)
 		}
 		if (item->names || item->flags & STORE_NODE_ORPHAN)
 			continue;
+		item->touched = true;
 		check_report(check, STORE_UNREACHABLE, check->repair, "inode %lld has no name",
 			     (long long)item->ino);
 		if (check->repair)
