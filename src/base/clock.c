@@ -19,9 +19,27 @@ int64_t clock_now(void)
 	return clock_read(CLOCK_REALTIME);
 }
 
+static _Atomic int64_t stamp_floor;
+
 int64_t clock_stamp(void)
 {
-	return clock_read(CLOCK_REALTIME_COARSE);
+	int64_t tick = clock_read(CLOCK_REALTIME_COARSE);
+	int64_t floor = stamp_floor;
+
+	/* No tick is that long: the clock was set back. */
+	return floor > tick && floor - tick < NS / 10 ? floor : tick;
+}
+
+void clock_stamp_seen(int64_t ns)
+{
+	int64_t floor = stamp_floor;
+
+	if (ns <= clock_stamp() || ns > clock_now())
+		return;
+	while (floor < ns || floor - ns > NS)
+		if (__atomic_compare_exchange_n(&stamp_floor, &floor, ns, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
+			break;
 }
 
 int64_t clock_mono(void)

@@ -14,6 +14,13 @@ int64_t clock_now(void);
  */
 int64_t clock_stamp(void);
 
+/*
+ * The kernel stamped something with `ns`. Its time of the last tick can be ahead of what it tells
+ * programs (since Linux 6.13, when somebody looked closely at a file's time within the tick), and
+ * clock_stamp() follows. Ignored unless it lies between the tick and now.
+ */
+void clock_stamp_seen(int64_t ns);
+
 /* Nanoseconds of a clock that never jumps; only differences mean something. */
 int64_t clock_mono(void);
 
