@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define DEVICE "/dev/fuse"
@@ -108,8 +109,9 @@ static int mount_make(int device, const struct fuse_options *options, int *ret_m
 }
 
 /*
- * Open one directory and one file, so that the kernel learns that opening needs no request. Without
- * that it would ask, and tell of every close, until somebody happens to open an existing file.
+ * Do once what we answer with ENOSYS, so that the kernel stops asking. Above all: open a directory
+ * and a file. Without that it would tell of every close until somebody happens to open an existing
+ * file.
  */
 static void prime(struct fuse *fuse, int mount)
 {
@@ -124,6 +126,11 @@ static void prime(struct fuse *fuse, int mount)
 	atomic_store(&fuse->priming, true);
 	file = openat(dir, prime_name, O_RDONLY | O_CLOEXEC);
 	atomic_store(&fuse->priming, false);
+	(void)!faccessat(dir, ".", R_OK, 0);
+	if (!fuse->xattrs) {
+		(void)!fgetxattr(dir, "user.computer", NULL, 0);
+		(void)!flistxattr(dir, NULL, 0);
+	}
 	notify_entry(fuse, VFS_ROOT, span_str(prime_name));
 }
 

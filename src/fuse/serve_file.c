@@ -1,5 +1,6 @@
 /* serve_file.c - attributes, bytes and extended attributes of one inode. */
 #include "base/buf.h"
+#include "base/clock.h"
 #include "fuse/fuse_i.h"
 #include "fuse/serve.h"
 
@@ -144,6 +145,10 @@ int serve_setattr(struct request *request)
 		set = (set & VFS_SET_CTIME) ? VFS_SET_CTIME | VFS_SET_QUIET : 0;
 	else if (is_bookkeeping(request, in, attr.mtime))
 		set |= VFS_SET_QUIET;
+	/* Our next stamps are not behind it, so that a file made and written within one tick needs
+	 * no SETATTR. Nobody but the kernel sets a ctime. */
+	if (set & VFS_SET_CTIME)
+		clock_stamp_seen(attr.ctime);
 	if (set & VFS_SET_SIZE) {
 		if (in->size > (uint64_t)VFS_SIZE_MAX)
 			return -EFBIG;
