@@ -55,6 +55,7 @@ const struct posix_case cases_attr[] = {
 	ROOT("chown/not-owner-same", "creat f; as u; chown f 0 0 = EPERM"),
 	ROOT("chown/user-same-uid", "creat f; chown f u u; as u; chown f u -; chown f - u"),
 	ROOT("suid/root-chown-clears", "creat f 6755; chown f 7 8; stat f mode=755"),
+	ROOT("suid/root-chown-clears-of-a-fifo", "mkfifo f 6755; chown f 7 8; stat f mode=755"),
 	ROOT("suid/root-chown-keeps-mandatory", "creat f 2644; chown f 7 8; stat f mode=2644"),
 	ROOT("suid/root-chown-dir-keeps", "mkdir d; chmod d 6755; chown d 7 8; stat d mode=6755"),
 	ROOT("suid/root-chown-none-clears", "creat f 6755; chown f - -; stat f mode=755"),
