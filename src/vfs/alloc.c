@@ -371,6 +371,9 @@ static int64_t copy_in(struct vfs *vfs, const struct vfs_ctx *ctx, struct copy *
 	copy->left = min_i64(copy->left, copy->from->row.size - copy->at);
 	if (copy->left < 0)
 		copy->left = 0;
+	if (copy->from == copy->to && copy->at < copy->at2 + copy->left &&
+	    copy->at2 < copy->at + copy->left)
+		return -EINVAL;
 	while (copy->left) {
 		n = copy_step(vfs, copy);
 		if (n <= 0)
@@ -433,8 +436,6 @@ ssize_t vfs_copy(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int64_
 	if (len > VFS_SIZE_MAX - offset2 && offset2 >= VFS_SIZE_MAX)
 		return -EFBIG;
 	copy.left = len = min_i64(len, VFS_SIZE_MAX - offset2);
-	if (ino == ino2 && offset < offset2 + len && offset2 < offset + len)
-		return -EINVAL;
 	watch_pull(vfs, ctx, ino);
 	watch_pull(vfs, ctx, ino2);
 	n = flush_throttle(vfs);

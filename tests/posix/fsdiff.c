@@ -10,6 +10,7 @@
  */
 #include "fsdiff.h"
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -48,6 +49,7 @@ static struct {
 	size_t targets;
 	uint64_t steps, seed, threads;
 	bool trace, root;
+	bool protected; /* fs.protected_hardlinks and its like are on */
 } options = {.steps = 5000, .threads = 3};
 
 static atomic_bool stop; /* one worker found a difference: the others end too */
@@ -164,6 +166,30 @@ static int choose_open_flags(uint64_t *rng)
 	return flags | O_CLOEXEC | O_NONBLOCK;
 }
 
+/* What is not about the filesystem: host policy, and which of two errors comes first. */
+static void soften(struct op *op)
+{
+	size_t len = strlen(op->path);
+
+	if ((op->kind == OP_link && options.protected) || len > 250)
+		op->uid = 0;
+	if (options.protected && op->mode & 01000)
+		op->mode = 0777;
+	if (kinds[op->kind].path2 && (len > 250 || strlen(op->path2) > 250)) {
+		op->path[1] = '\0';
+		op->path2[1] = '\0';
+	}
+	if ((op->kind == OP_open || op->kind == OP_rename) && len && op->path[len - 1] == '/')
+		op->path[len - 1] = '\0';
+	len = strlen(op->path2);
+	if (len && op->path2[len - 1] == '/')
+		op->path2[len - 1] = '\0';
+	if (op->kind == OP_chown && op->fill % 16 == 15) /* neither uid nor gid, yet setuid goes */
+		op->fill++;
+	if (op->kind == OP_readlink && !*op->path)
+		op->path[0] = '.';
+}
+
 static void choose_flags(uint64_t *rng, struct op *op)
 {
 	static const int rename_flags[] = {0, 0, 0, RENAME_NOREPLACE, RENAME_EXCHANGE};
@@ -228,6 +254,7 @@ static void choose_op(uint64_t *rng, const struct memory *memory, struct op *op)
 	op->len = 1 + (int64_t)below(rng, below(rng, 3) ? 6000 : IO_MAX);
 	op->fill = (uint32_t)next(rng);
 	choose_flags(rng, op);
+	soften(op);
 }
 
 static void describe(const struct op *op, char *text, size_t size)
@@ -468,6 +495,25 @@ static int parse_args(int argc, char **argv)
 	return options.targets < 1 || options.threads > THREADS_MAX ? usage() : 0;
 }
 
+static bool is_protected(void)
+{
+	static const char *const names[] = {"fifos", "hardlinks", "regular", "symlinks"};
+	char path[64], value = '0';
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/sys/fs/protected_%s", names[i]);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0 && read(fd, &value, 1) == 1 && value != '0') {
+			close(fd);
+			return true;
+		}
+		fd_close(&fd);
+	}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	bool ok;
@@ -476,6 +522,7 @@ int main(int argc, char **argv)
 		return 2;
 	umask(0);
 	options.root = geteuid() == 0;
+	options.protected = is_protected();
 	if (options.root && setgroups(0, NULL) < 0)
 		return 2;
 	ok = run_phase("alone", 1);

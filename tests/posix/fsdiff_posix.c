@@ -52,11 +52,20 @@ static uint64_t hash_stat(const struct stat *st)
 static int64_t op_open(struct posix_view *v, const struct op *op)
 {
 	int *fd = &v->fd[op->slot];
+	struct stat st;
+	int r;
 
 	fd_close(fd);
 	*fd = openat(v->root, op->path, op->flags | O_CLOEXEC, op->mode);
 	v->uid[op->slot] = op->uid;
-	return *fd < 0 ? -errno : 0;
+	r = *fd < 0 ? -errno : 0;
+	/* not every target has pipes */
+	if ((r == 0 || r == -EACCES) && fstatat(v->root, op->path, &st, 0) == 0 &&
+	    S_ISFIFO(st.st_mode)) {
+		fd_close(fd);
+		return -ENXIO;
+	}
+	return r;
 }
 
 static int64_t op_stat(const struct posix_view *v, const struct op *op, struct result *result)
@@ -246,8 +255,11 @@ static int64_t op_map(const struct posix_view *v, const struct op *op, struct re
 static int64_t op_copy(const struct posix_view *v, const struct op *op)
 {
 	loff_t from = op->offset, to = op->offset2;
+	struct stat st, st2;
 
-	if (v->fd[op->slot2] < 0 || v->uid[op->slot] != v->uid[op->slot2])
+	/* which of several errors comes first is nobody's business */
+	if (fstat(v->fd[op->slot], &st) < 0 || fstat(v->fd[op->slot2], &st2) < 0 ||
+	    !S_ISREG(st.st_mode) || !S_ISREG(st2.st_mode) || v->uid[op->slot] != v->uid[op->slot2])
 		return -EBADF;
 	return sys(
 		copy_file_range(v->fd[op->slot], &from, v->fd[op->slot2], &to, (size_t)op->len, 0));

@@ -262,7 +262,9 @@ static int64_t run_slot(struct sys_view *v, const struct op *op, struct result *
 	case OP_close:
 		return close_slot(v, op->slot);
 	case OP_copy:
-		if (v->owner[op->slot2] != v->owner[op->slot])
+		if (v->owner[op->slot2] != v->owner[op->slot] || sys_fstat(sys, fd, &st) < 0 ||
+		    !S_ISREG(st.mode) || sys_fstat(sys, v->fd[op->slot2], &st) < 0 ||
+		    !S_ISREG(st.mode))
 			return -EBADF;
 		return sys_copy(sys, fd, op->offset, v->fd[op->slot2], op->offset2, op->len);
 	case OP_falloc:

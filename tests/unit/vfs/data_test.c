@@ -213,16 +213,16 @@ static void step_copy(struct run *run)
 		len = len2;
 	snprintf(run->what, sizeof(run->what), "copy %lld to %lld+%lld", (long long)offset,
 		 (long long)offset2, (long long)len);
-	if (from == to && offset < offset2 + len && offset2 < offset + len) {
+	if (offset >= from->size)
+		len2 = 0;
+	else
+		len2 = from->size - offset < len ? from->size - offset : len;
+	if (from == to && offset < offset2 + len2 && offset2 < offset + len2) {
 		assert_int_equal(vfs_copy(run->world.vfs, &root_ctx, from->ino, offset, to->ino,
 					  offset2, len),
 				 -EINVAL);
 		return;
 	}
-	if (offset >= from->size)
-		len2 = 0;
-	else
-		len2 = from->size - offset < len ? from->size - offset : len;
 	assert_int_equal(
 		vfs_copy(run->world.vfs, &root_ctx, from->ino, offset, to->ino, offset2, len),
 		len2);
