@@ -133,7 +133,7 @@ static void touch_all(struct vfs *vfs, const struct side *from, const struct sid
 static void exchange(struct vfs *vfs, const struct vfs_ctx *ctx, const struct side *from,
 		     const struct side *to)
 {
-	int64_t parent = from->dir->row.ino, parent2 = to->dir->row.ino;
+	int64_t here = from->dir->row.ino, there = to->dir->row.ino;
 
 	dir_set(vfs, from->dir, from->name, to->inode->row.ino, to->inode->row.mode);
 	dir_set(vfs, to->dir, to->name, from->inode->row.ino, from->inode->row.mode);
@@ -141,8 +141,8 @@ static void exchange(struct vfs *vfs, const struct vfs_ctx *ctx, const struct si
 	set_parent(vfs, to->inode, to->dir, from->dir);
 	touch_all(vfs, from, to);
 	inode_touch(vfs, to->inode, TOUCH_CTIME);
-	watch_tell_move(vfs, ctx, from->inode->row.ino, parent, from->name, parent2, to->name);
-	watch_tell_move(vfs, ctx, to->inode->row.ino, parent2, to->name, parent, from->name);
+	watch_tell_move(vfs, ctx, from->inode->row.ino, here, from->name, there, to->name);
+	watch_tell_move(vfs, ctx, to->inode->row.ino, there, to->name, here, from->name);
 }
 
 static void put_whiteout(struct vfs *vfs, const struct vfs_ctx *ctx, const struct side *from)

@@ -12,18 +12,20 @@
 
 /* ---- the linker puts these between vfs and store ---- */
 
-int __real_store_commit(struct store *store, bool durable);
-int __wrap_store_commit(struct store *store, bool durable);
-int __real_store_put_node(struct store *store, const struct store_node *node);
-int __wrap_store_put_node(struct store *store, const struct store_node *node);
-int __real_store_del_node(struct store *store, int64_t ino);
-int __wrap_store_del_node(struct store *store, int64_t ino);
+int real_store_commit(struct store *store, bool durable) __asm__("__real_store_commit");
+int wrap_store_commit(struct store *store, bool durable) __asm__("__wrap_store_commit");
+int real_store_put_node(struct store *store,
+			const struct store_node *node) __asm__("__real_store_put_node");
+int wrap_store_put_node(struct store *store,
+			const struct store_node *node) __asm__("__wrap_store_put_node");
+int real_store_del_node(struct store *store, int64_t ino) __asm__("__real_store_del_node");
+int wrap_store_del_node(struct store *store, int64_t ino) __asm__("__wrap_store_del_node");
 
 static _Atomic int commit_error, put_error; /* what it answers instead of doing it */
 static _Atomic unsigned commits, durable_commits, nodes;
 static void (*_Atomic before_commit)(void); /* while nobody holds a lock */
 
-int __wrap_store_commit(struct store *store, bool durable)
+int wrap_store_commit(struct store *store, bool durable)
 {
 	void (*fn)(void) = before_commit;
 
@@ -37,19 +39,19 @@ int __wrap_store_commit(struct store *store, bool durable)
 	}
 	commits++;
 	durable_commits += durable;
-	return __real_store_commit(store, durable);
+	return real_store_commit(store, durable);
 }
 
-int __wrap_store_put_node(struct store *store, const struct store_node *node)
+int wrap_store_put_node(struct store *store, const struct store_node *node)
 {
 	nodes++;
-	return put_error ? put_error : __real_store_put_node(store, node);
+	return put_error ? put_error : real_store_put_node(store, node);
 }
 
-int __wrap_store_del_node(struct store *store, int64_t ino)
+int wrap_store_del_node(struct store *store, int64_t ino)
 {
 	nodes++;
-	return __real_store_del_node(store, ino);
+	return real_store_del_node(store, ino);
 }
 
 static struct world world;

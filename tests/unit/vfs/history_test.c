@@ -37,15 +37,15 @@ static int count; /* of nodes ever made */
 static uint64_t rng;
 static _Atomic int commit_error;
 
-int __real_store_commit(struct store *store, bool durable);
-int __wrap_store_commit(struct store *store, bool durable);
+int real_store_commit(struct store *store, bool durable) __asm__("__real_store_commit");
+int wrap_store_commit(struct store *store, bool durable) __asm__("__wrap_store_commit");
 
 /* What happens while a flush that was asked for here has frozen, and not yet committed. */
 static _Atomic unsigned steps_in_commit;
 static bool last_failed; /* then what needs space would flush again */
 static void steps_during_commit(void);
 
-int __wrap_store_commit(struct store *store, bool durable)
+int wrap_store_commit(struct store *store, bool durable)
 {
 	if (steps_in_commit)
 		steps_during_commit();
@@ -54,7 +54,7 @@ int __wrap_store_commit(struct store *store, bool durable)
 		store_rollback(store);
 		return commit_error;
 	}
-	return __real_store_commit(store, durable);
+	return real_store_commit(store, durable);
 }
 
 static unsigned pick(unsigned n)
