@@ -73,7 +73,7 @@ void sys_fd_close(struct vfs_sys *s, struct descriptor *fd)
 		s->lowest = i;
 }
 
-int64_t serve_close(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_close(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	struct descriptor *fd = sys_fd(s, req->a[0]);
 
@@ -84,7 +84,7 @@ int64_t serve_close(struct vfs_sys *s, const struct sys_req *req, struct buf *ou
 	return 0;
 }
 
-int64_t serve_flock(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_flock(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	static _Atomic uint64_t next_owner;
 	struct descriptor *fd = sys_fd(s, req->a[0]);
@@ -117,7 +117,7 @@ int64_t serve_flock(struct vfs_sys *s, const struct sys_req *req, struct buf *ou
 /* ---- dispatch ---- */
 
 static int64_t (*const serve[])(struct vfs_sys *s, const struct sys_req *req, struct buf *out) = {
-#define CALL(name, number, right, args, in, max_out) [number] = serve_##name,
+#define CALL(name, number, right, args, in, max_out) [number] = answer_##name,
 #include "sys/calls.def"
 #undef CALL
 };
@@ -231,7 +231,7 @@ static int batch_one(struct vfs_sys *s, struct sys_req *req, int64_t *last, int6
 	return sys_rep_encode(r, span_of(bytes.data, bytes.len), out);
 }
 
-int64_t serve_batch(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_batch(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	struct span wire = req->in[0];
 	int64_t count = 0, last = -1, answer = 0;

@@ -39,7 +39,7 @@ static int add_stat(struct vfs_sys *s, int64_t ino, struct buf *out)
 	return buf_add(out, &st, sizeof(st));
 }
 
-int64_t serve_stat(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_stat(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	int r;
@@ -50,7 +50,7 @@ int64_t serve_stat(struct vfs_sys *s, const struct sys_req *req, struct buf *out
 	return r < 0 ? r : add_stat(s, place.inode->row.ino, out);
 }
 
-int64_t serve_fstat(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_fstat(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	const struct descriptor *fd = sys_fd(s, req->a[0]);
 
@@ -65,7 +65,7 @@ static int set_attr(struct vfs_sys *s, const struct place *place, unsigned set,
 	return vfs_setattr(s->vfs, &s->ctx, place->inode->row.ino, set, attr, &now);
 }
 
-int64_t serve_chmod(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_chmod(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	const struct vfs_attr attr = {.mode = (uint32_t)req->a[1] & 07777};
@@ -78,7 +78,7 @@ int64_t serve_chmod(struct vfs_sys *s, const struct sys_req *req, struct buf *ou
 	return r < 0 ? r : set_attr(s, &place, VFS_SET_MODE, &attr);
 }
 
-int64_t serve_chown(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_chown(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	struct vfs_attr attr = {.uid = (uint32_t)req->a[1], .gid = (uint32_t)req->a[2]};
@@ -97,7 +97,7 @@ int64_t serve_chown(struct vfs_sys *s, const struct sys_req *req, struct buf *ou
 	return r < 0 ? r : set_attr(s, &place, set, &attr);
 }
 
-int64_t serve_utimens(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_utimens(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	const struct vfs_attr attr = {.atime = req->a[1], .mtime = req->a[2]};
@@ -113,7 +113,7 @@ int64_t serve_utimens(struct vfs_sys *s, const struct sys_req *req, struct buf *
 	return r < 0 || !set ? r : set_attr(s, &place, set, &attr);
 }
 
-int64_t serve_truncate(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_truncate(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	const struct vfs_attr attr = {.size = req->a[1]};
@@ -132,7 +132,7 @@ int64_t serve_truncate(struct vfs_sys *s, const struct sys_req *req, struct buf 
 	return r < 0 ? r : set_attr(s, &place, set, &attr);
 }
 
-int64_t serve_access(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_access(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	int r;
@@ -147,7 +147,7 @@ int64_t serve_access(struct vfs_sys *s, const struct sys_req *req, struct buf *o
 	return vfs_access(s->vfs, &s->ctx, place.inode->row.ino, (int)req->a[1]);
 }
 
-int64_t serve_statfs(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_statfs(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	struct vfs_statfs have;
 	struct sys_statfs st;
@@ -163,7 +163,7 @@ int64_t serve_statfs(struct vfs_sys *s, const struct sys_req *req, struct buf *o
 
 /* ---- extended attributes ---- */
 
-int64_t serve_getxattr(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_getxattr(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	size_t before = out->len;
@@ -175,7 +175,7 @@ int64_t serve_getxattr(struct vfs_sys *s, const struct sys_req *req, struct buf 
 	return r < 0 ? r : (int64_t)(out->len - before);
 }
 
-int64_t serve_setxattr(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_setxattr(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	int r;
@@ -190,7 +190,7 @@ int64_t serve_setxattr(struct vfs_sys *s, const struct sys_req *req, struct buf 
 			    (int)req->a[2]);
 }
 
-int64_t serve_listxattr(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_listxattr(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	size_t before = out->len;
@@ -202,7 +202,7 @@ int64_t serve_listxattr(struct vfs_sys *s, const struct sys_req *req, struct buf
 	return r < 0 ? r : (int64_t)(out->len - before);
 }
 
-int64_t serve_rmxattr(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_rmxattr(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	int r;

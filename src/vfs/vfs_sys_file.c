@@ -96,7 +96,7 @@ static int find_or_make(struct vfs_sys *s, const struct sys_req *req, int flags,
 	return 1;
 }
 
-int64_t serve_open(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_open(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	int flags = (int)req->a[1];
@@ -143,7 +143,7 @@ static int sync_after(struct vfs_sys *s, const struct descriptor *fd)
 	return vfs_fsync(s->vfs, fd->ino, (fd->flags & O_SYNC) != O_SYNC);
 }
 
-int64_t serve_read(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_read(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	struct descriptor *fd = sys_fd_for(s, req->a[0], O_RDONLY);
 	int64_t len = req->a[1], offset = req->a[2];
@@ -171,7 +171,7 @@ int64_t serve_read(struct vfs_sys *s, const struct sys_req *req, struct buf *out
 	return n;
 }
 
-int64_t serve_write(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_write(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	struct descriptor *fd = sys_fd_for(s, req->a[0], O_WRONLY);
 	struct span bytes = req->in[0];
@@ -219,7 +219,7 @@ static int seek_base(struct vfs_sys *s, const struct descriptor *fd, int64_t whe
 	return r;
 }
 
-int64_t serve_lseek(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_lseek(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	struct descriptor *fd = sys_fd(s, req->a[0]);
 	int64_t offset = req->a[1], whence = req->a[2], pos;
@@ -247,7 +247,7 @@ int64_t serve_lseek(struct vfs_sys *s, const struct sys_req *req, struct buf *ou
 	return pos;
 }
 
-int64_t serve_falloc(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_falloc(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	struct descriptor *fd = sys_fd_for(s, req->a[0], O_WRONLY);
 
@@ -259,7 +259,7 @@ int64_t serve_falloc(struct vfs_sys *s, const struct sys_req *req, struct buf *o
 	return vfs_fallocate(s->vfs, &s->ctx, fd->ino, (int)req->a[1], req->a[2], req->a[3]);
 }
 
-int64_t serve_fsync(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_fsync(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	struct descriptor *fd = sys_fd(s, req->a[0]);
 
@@ -271,7 +271,7 @@ int64_t serve_fsync(struct vfs_sys *s, const struct sys_req *req, struct buf *ou
 	return vfs_fsync(s->vfs, fd->ino, req->a[1] != 0);
 }
 
-int64_t serve_copy(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_copy(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	struct descriptor *fd = sys_fd_for(s, req->a[0], O_RDONLY);
 	struct descriptor *fd2 = sys_fd_for(s, req->a[2], O_WRONLY);
@@ -332,7 +332,7 @@ static int64_t read_whole(struct vfs_sys *s, struct inode *inode, int64_t offset
 	return n;
 }
 
-int64_t serve_readfile(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_readfile(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	size_t room = out->max - out->len;
@@ -490,7 +490,7 @@ static int try_whole(struct vfs_sys *s, const struct sys_req *req)
 	return r;
 }
 
-int64_t serve_writefile(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_writefile(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	const int64_t known =
 		O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_SYNC | O_CLOEXEC | O_NOCTTY;

@@ -78,7 +78,7 @@ void sys_stat_of(const struct vfs_attr *attr, struct sys_stat *ret_stat);
 
 /* ---- one a row of calls.def ---- */
 #define CALL(name, number, right, args, in, max_out) \
-	int64_t serve_##name(struct vfs_sys *s, const struct sys_req *req, struct buf *out);
+	int64_t answer_##name(struct vfs_sys *s, const struct sys_req *req, struct buf *out);
 #include "sys/calls.def"
 #undef CALL
 

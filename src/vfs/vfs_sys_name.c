@@ -33,7 +33,7 @@ static int made(struct vfs_sys *s, int r, const struct vfs_attr *attr)
 	return r;
 }
 
-int64_t serve_mkdir(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_mkdir(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	struct vfs_attr attr;
@@ -47,7 +47,7 @@ int64_t serve_mkdir(struct vfs_sys *s, const struct sys_req *req, struct buf *ou
 	return made(s, r, &attr);
 }
 
-int64_t serve_mknod(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_mknod(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	struct vfs_attr attr;
@@ -63,7 +63,7 @@ int64_t serve_mknod(struct vfs_sys *s, const struct sys_req *req, struct buf *ou
 	return made(s, r, &attr);
 }
 
-int64_t serve_symlink(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_symlink(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	struct vfs_attr attr;
@@ -78,7 +78,7 @@ int64_t serve_symlink(struct vfs_sys *s, const struct sys_req *req, struct buf *
 	return made(s, r, &attr);
 }
 
-int64_t serve_link(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_link(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place from = PLACE_INIT(s), to = PLACE_INIT(s);
 	struct vfs_attr attr;
@@ -124,7 +124,7 @@ static int check_unlink(const struct place *place, bool is_rmdir)
 	return inode_is_dir(place->inode) ? -EISDIR : -ENOTDIR;
 }
 
-int64_t serve_unlink(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_unlink(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	bool is_rmdir = req->a[1] & AT_REMOVEDIR;
@@ -143,7 +143,7 @@ int64_t serve_unlink(struct vfs_sys *s, const struct sys_req *req, struct buf *o
 	return vfs_unlink(s->vfs, &s->ctx, place.dir->row.ino, place.name);
 }
 
-int64_t serve_rename(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_rename(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place from = PLACE_INIT(s), to = PLACE_INIT(s);
 	int64_t flags = req->a[2];
@@ -175,7 +175,7 @@ int64_t serve_rename(struct vfs_sys *s, const struct sys_req *req, struct buf *o
 
 /* ---- looking ---- */
 
-int64_t serve_readlink(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_readlink(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	size_t before = out->len;
@@ -188,7 +188,7 @@ int64_t serve_readlink(struct vfs_sys *s, const struct sys_req *req, struct buf 
 	return r < 0 ? r : (int64_t)(out->len - before);
 }
 
-int64_t serve_realpath(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_realpath(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
 	CLEANUP(buf_clear) struct buf trail = BUF_INIT(SYS_PATH_MAX);
@@ -295,7 +295,7 @@ static int list_in(struct listing *list, int64_t ino)
 	return r == 0 ? list_entries(list) : r;
 }
 
-int64_t serve_readdir(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
+int64_t answer_readdir(struct vfs_sys *s, const struct sys_req *req, struct buf *out)
 {
 	const struct descriptor *fd = sys_fd_for(s, req->a[0], O_RDONLY);
 	struct listing list = {.s = s, .out = out, .left = out->max - out->len};
