@@ -37,8 +37,7 @@ void clock_stamp_seen(int64_t ns)
 	if (ns <= clock_stamp() || ns > clock_now())
 		return;
 	while (floor < ns || floor - ns > NS)
-		if (__atomic_compare_exchange_n(&stamp_floor, &floor, ns, false, __ATOMIC_RELAXED,
-						__ATOMIC_RELAXED))
+		if (atomic_compare_exchange_weak(&stamp_floor, &floor, ns))
 			break;
 }
 
