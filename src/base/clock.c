@@ -1,6 +1,7 @@
 /* clock.c - see clock.h. */
 #include "base/clock.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
