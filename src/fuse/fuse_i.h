@@ -51,7 +51,7 @@ struct fuse {
 	atomic_bool ready;
 	uint32_t minor;
 	bool setxattr_ext, writeback, uring_agreed;
-	atomic_bool priming; /* prime_name is there */
+	atomic_bool priming; /* the secret name of PRIME_INO is there */
 
 	struct refs refs;
 	atomic_uint_fast64_t requests[FUSE_OPCODES];
@@ -113,8 +113,13 @@ int take_name(struct span *rest, struct span *ret_name) MUST_USE;
 /* Any NUL-terminated string (a link's target). */
 int take_string(struct span *rest, struct span *ret_string) MUST_USE;
 
-/* The file that is opened once after mounting so that the kernel learns that we want no OPEN. */
-extern const char prime_name[];
+/* A name in the root that only we ask for. Of no inode (PRIME_INO): the file that is opened once
+ * after mounting, so that the kernel learns that we want no OPEN. Else of that inode, for adopt.c.
+ */
+#define SECRET_NAME 48
+void secret_name(int64_t ino, char ret_name[SECRET_NAME]);
+/* The inode of such a name, or 0. */
+int64_t secret_ino(struct span name);
 #define PRIME_INO INT64_MAX
 
 /* ---- transports ---- */

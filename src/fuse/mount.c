@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DEVICE "/dev/fuse"
@@ -117,21 +118,23 @@ static void prime(struct fuse *fuse, int mount)
 {
 	CLEANUP(fd_close) int dir = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CLEANUP(fd_close) int file = -1;
+	char name[SECRET_NAME];
 	struct stat stat;
 
 	if (dir < 0)
 		return;
+	secret_name(PRIME_INO, name);
 	if (fstat(dir, &stat) == 0)
 		fuse->dev = stat.st_dev;
 	atomic_store(&fuse->priming, true);
-	file = openat(dir, prime_name, O_RDONLY | O_CLOEXEC);
+	file = openat(dir, name, O_RDONLY | O_CLOEXEC);
 	atomic_store(&fuse->priming, false);
 	(void)!faccessat(dir, ".", R_OK, 0);
 	if (!fuse->xattrs) {
 		(void)!fgetxattr(dir, "user.computer", NULL, 0);
 		(void)!flistxattr(dir, NULL, 0);
 	}
-	notify_entry(fuse, VFS_ROOT, span_str(prime_name));
+	notify_entry(fuse, VFS_ROOT, span_str(name));
 }
 
 /* A connection, its filesystem, and us serving it. */
@@ -175,12 +178,27 @@ int fuse_start(struct vfs *vfs, const struct fuse_options *options, struct fuse 
 
 /* ---- at a directory ---- */
 
+/* statx, and again for as long as a dying mount fails what was asked of it before it died. */
+static int look_at(const char *dir, int flags, struct statx *ret_stat)
+{
+	const struct timespec rest = {.tv_nsec = 1000000};
+	int r = -1;
+
+	for (int i = 0; i < 1000; i++) {
+		r = statx(AT_FDCWD, dir, flags | AT_NO_AUTOMOUNT, STATX_TYPE, ret_stat);
+		if (r == 0 || errno != ECONNABORTED)
+			break;
+		nanosleep(&rest, NULL);
+	}
+	return r;
+}
+
 /* What is at `dir`: 0 when something can be mounted there. */
 static int check_dir(const char *dir, struct err *err)
 {
 	struct statx stat;
 
-	if (statx(AT_FDCWD, dir, AT_NO_AUTOMOUNT, STATX_TYPE, &stat) < 0) {
+	if (look_at(dir, 0, &stat) < 0) {
 		if (errno == ENOENT)
 			return err_set(err, ENOENT, "mount point '%s' does not exist: mkdir it",
 				       dir);
@@ -254,9 +272,9 @@ void mount_detach(struct fuse *fuse)
 
 int fuse_clean(const char *dir, struct err *err)
 {
-	struct stat stat;
+	struct statx stat;
 
-	if (lstat(dir, &stat) == 0 || errno != ENOTCONN)
+	if (look_at(dir, AT_SYMLINK_NOFOLLOW, &stat) == 0 || errno != ENOTCONN)
 		return err_set(err, EINVAL, "'%s' is not a mount whose server died", dir);
 	if (umount2(dir, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
 		return 0;
@@ -269,7 +287,7 @@ int fuse_umount(const char *dir, struct err *err)
 {
 	struct statx stat;
 
-	if (statx(AT_FDCWD, dir, AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW, STATX_TYPE, &stat) < 0) {
+	if (look_at(dir, AT_SYMLINK_NOFOLLOW, &stat) < 0) {
 		if (errno == ENOTCONN)
 			return fuse_clean(dir, err);
 		return err_set(err, errno, "cannot unmount '%s'", dir);

@@ -85,6 +85,21 @@ void refs_add(struct refs *refs, int64_t ino)
 	pthread_mutex_unlock(&refs->lock);
 }
 
+bool refs_add_ghost(struct refs *refs, int64_t ino)
+{
+	struct ref *slot = NULL;
+
+	pthread_mutex_lock(&refs->lock);
+	if (refs->slots && ino != 0)
+		slot = slot_of(refs, ino);
+	if (slot && slot->ino != ino)
+		slot = NULL;
+	if (slot)
+		slot->ghosts++;
+	pthread_mutex_unlock(&refs->lock);
+	return slot != NULL;
+}
+
 uint64_t refs_sub(struct refs *refs, int64_t ino, uint64_t count)
 {
 	struct ref *slot = NULL;
@@ -96,9 +111,13 @@ uint64_t refs_sub(struct refs *refs, int64_t ino, uint64_t count)
 	if (refs->slots)
 		slot = slot_of(refs, ino);
 	if (slot && slot->ino == ino) {
+		uint64_t ghosts = count < slot->ghosts ? count : slot->ghosts;
+
+		slot->ghosts -= ghosts;
+		count -= ghosts;
 		taken = count < slot->count ? count : slot->count;
 		slot->count -= taken;
-		if (slot->count == 0)
+		if (slot->count == 0 && slot->ghosts == 0)
 			remove_slot(refs, slot);
 		if (refs->mask + 1 > REFS_MIN && refs->used * 8 < refs->mask)
 			resize(refs, (refs->mask + 1) / 2);
@@ -148,7 +167,7 @@ void refs_drain(struct refs *refs, void (*fn)(void *arg, int64_t ino, uint64_t c
 	pthread_mutex_unlock(&refs->lock);
 
 	for (size_t i = 0; slots && i <= mask; i++)
-		if (slots[i].ino != 0)
+		if (slots[i].ino != 0 && slots[i].count != 0)
 			fn(arg, slots[i].ino, slots[i].count);
 	free(slots);
 }

@@ -13,6 +13,7 @@
 struct ref {
 	int64_t ino; /* 0: free */
 	uint64_t count;
+	uint64_t ghosts; /* those the vfs does not know of (adopt.c); given back first */
 };
 
 /* Open addressing with linear probing; a power of two of slots. Safe to use from any thread. */
@@ -27,6 +28,8 @@ void refs_init(struct refs *refs);
 void refs_clear(struct refs *refs);
 
 void refs_add(struct refs *refs, int64_t ino);
+/* One more for an inode that has some already, without the vfs. False: it has none. */
+bool refs_add_ghost(struct refs *refs, int64_t ino);
 /* Take up to `count` off; the number taken, which is what the vfs is told. */
 uint64_t refs_sub(struct refs *refs, int64_t ino, uint64_t count);
 bool refs_has(struct refs *refs, int64_t ino);

@@ -1,10 +1,28 @@
 /* reply.c - pieces of answers, and names out of requests. */
+#include "base/parse.h"
 #include "fuse/fuse_i.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
-const char prime_name[] = ".computer-\x01-prime";
+#define SECRET ".computer-\x01-"
+
+void secret_name(int64_t ino, char ret_name[SECRET_NAME])
+{
+	snprintf(ret_name, SECRET_NAME, SECRET "%lld", (long long)ino);
+}
+
+int64_t secret_ino(struct span name)
+{
+	const size_t head = sizeof(SECRET) - 1;
+	int64_t ino;
+
+	if (name.len <= head || name.len >= SECRET_NAME || memcmp(name.data, SECRET, head) != 0 ||
+	    parse_i64(name.data + head, &ino) < 0)
+		return 0;
+	return ino;
+}
 
 static uint64_t seconds(int64_t ns)
 {

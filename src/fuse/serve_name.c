@@ -12,16 +12,40 @@ static int64_t node_of(const struct request *request)
 	return (int64_t)request->header.nodeid;
 }
 
-/* The file that teaches the kernel to open without asking: not the vfs's, and never listed. */
-static int reply_prime(struct request *request)
+/* A name that only we ask for (secret_name): not in the vfs, never listed, known for one lookup. */
+static int reply_secret(struct request *request, int64_t ino)
 {
-	const struct vfs_attr attr = {.ino = PRIME_INO, .mode = S_IFREG | 0400, .nlink = 1};
+	struct vfs_attr attr = {.ino = PRIME_INO, .mode = S_IFREG | 0400, .nlink = 1};
 	struct fuse_entry_out entry;
+	int r;
 
+	if (ino != PRIME_INO) {
+		r = vfs_getattr(request->fuse->vfs, &request->ctx, ino, &attr);
+		if (r < 0)
+			return r;
+		if (!refs_add_ghost(&request->fuse->refs, ino))
+			return -ENOENT;
+	}
 	fill_entry(&attr, &entry);
 	entry.entry_valid = 0;
 	memcpy(request->out, &entry, sizeof(entry));
 	return (int)sizeof(entry);
+}
+
+/* The inode, if it is we who ask by a secret name; else 0. */
+static int64_t is_secret(const struct request *request, struct span name)
+{
+	struct fuse *fuse = request->fuse;
+	int64_t ino;
+
+	if (node_of(request) != VFS_ROOT || name.data[0] != '.')
+		return 0;
+	ino = secret_ino(name);
+	if (ino == PRIME_INO)
+		return atomic_load(&fuse->priming) ? ino : 0;
+	return request->header.pid != 0 && (int)request->header.pid == atomic_load(&fuse->adopter)
+		       ? ino
+		       : 0;
 }
 
 int serve_lookup(struct request *request)
@@ -30,13 +54,14 @@ int serve_lookup(struct request *request)
 	struct fuse *fuse = request->fuse;
 	struct span name;
 	struct vfs_attr attr;
+	int64_t secret;
 	int r = take_name(&request->rest, &name);
 
 	if (r < 0)
 		return r;
-	if (atomic_load_explicit(&fuse->priming, memory_order_relaxed) &&
-	    node_of(request) == VFS_ROOT && span_eq(name, span_str(prime_name)))
-		return reply_prime(request);
+	secret = is_secret(request, name);
+	if (secret > 0)
+		return reply_secret(request, secret);
 	r = vfs_lookup(fuse->vfs, &request->ctx, node_of(request), name, &attr);
 	if (r == -ENOENT) {
 		memcpy(request->out, &nowhere, sizeof(nowhere));

@@ -325,7 +325,7 @@ static void with_write_through_too(void **state)
 	live_close(&live);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_open_file_grows_and_shrinks),
@@ -341,8 +341,10 @@ int main(void)
 		cmocka_unit_test(both_sides_write),
 		cmocka_unit_test(with_write_through_too),
 	};
+	int failed;
 
-	live_need();
-	live_transport = FUSE_DEV;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	live_need(argc, argv);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	live_uring_restore();
+	return failed;
 }

@@ -212,7 +212,7 @@ static void extended_attributes_cost_a_request_per_new_file(void **state)
 	live_close(&live);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_asked_before_anything_is_done),
@@ -225,8 +225,10 @@ int main(void)
 		cmocka_unit_test(others_are_asked_for_permission_only_once),
 		cmocka_unit_test(extended_attributes_cost_a_request_per_new_file),
 	};
+	int failed;
 
-	live_need();
-	live_transport = FUSE_DEV;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	live_need(argc, argv);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	live_uring_restore();
+	return failed;
 }

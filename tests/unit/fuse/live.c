@@ -13,16 +13,12 @@
 
 #define PARAMETER "/sys/module/fuse/parameters/enable_uring"
 
-enum fuse_transport live_transport;
+static enum fuse_transport live_transport = FUSE_DEV;
+static bool uring_was_off;
 
-void live_need(void)
+static void skip_all(const char *why)
 {
-	struct fuse_host host;
-
-	fuse_get_host(&host);
-	if (geteuid() == 0 && host.device)
-		return;
-	printf("1..0 # SKIP needs root and /dev/fuse\n");
+	printf("1..0 # SKIP %s\n", why);
 	exit(77);
 }
 
@@ -36,17 +32,20 @@ static bool uring_set(char value)
 	return done;
 }
 
-static bool uring_was_off;
-
-bool live_uring_on(void)
+void live_need(int argc, char **argv)
 {
 	struct fuse_host host;
 
 	fuse_get_host(&host);
-	if (!host.uring_known || host.uring)
-		return host.uring;
-	uring_was_off = uring_set('Y');
-	return uring_was_off;
+	if (geteuid() != 0 || !host.device)
+		skip_all("needs root and /dev/fuse");
+	if (argc < 2 || strcmp(argv[1], "uring") != 0)
+		return;
+	live_transport = FUSE_URING;
+	if (!host.uring && host.uring_known)
+		uring_was_off = uring_set('Y');
+	if (!host.uring && !uring_was_off)
+		skip_all("needs FUSE over io_uring");
 }
 
 void live_uring_restore(void)

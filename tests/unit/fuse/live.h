@@ -22,14 +22,10 @@ struct live {
 	struct vfs_ctx ctx; /* of somebody who does not come through the mount */
 };
 
-/* Skips the whole program (exit 77) where nothing can be mounted. */
-void live_need(void);
-/* Make the host offer io_uring if it can, for this program; false: it cannot. */
-bool live_uring_on(void);
+/* Skips the whole program (exit 77) where nothing can be mounted. With the argument "uring": over
+ * io_uring, which is switched on for this program where root may. */
+void live_need(int argc, char **argv);
 void live_uring_restore(void);
-
-/* Over which transport the mounts of this program go; "" in names of nothing. */
-extern enum fuse_transport live_transport;
 
 void live_open(struct live *live, const struct fuse_options *options);
 /* Unmount, close, remove. */
