@@ -100,8 +100,8 @@ static int zero(struct vfs *vfs, struct inode *inode, struct range range)
 /* By content_begin. */
 static int fill(struct vfs *vfs, struct inode *inode, struct range range)
 {
-	int64_t first = range.from / STORE_UNIT, last = units_of(range.to) - 1, count;
-	uint64_t need, size, room;
+	int64_t first = range.from / STORE_UNIT, last = units_of(range.to) - 1, count = 0;
+	uint64_t need, size = 0, room = 0;
 	int r;
 
 	units_fresh(vfs, inode);
@@ -150,11 +150,9 @@ static int reserve(struct vfs *vfs, struct inode *inode, int mode, struct range 
 static int falloc_in(struct vfs *vfs, const struct vfs_ctx *ctx, struct inode *inode, int mode,
 		     struct range range)
 {
-	int64_t old;
 	int r = 0;
 
 	content_wait(vfs, inode);
-	old = inode->row.size;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		r = zero(vfs, inode, range);
 	if (r == 0 && !(mode & FALLOC_FL_PUNCH_HOLE))
@@ -163,10 +161,8 @@ static int falloc_in(struct vfs *vfs, const struct vfs_ctx *ctx, struct inode *i
 		return r;
 	if (file_kills_privileges(ctx, false))
 		file_drop_privileges(vfs, inode);
-	if (inode->row.size != old || (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)))
-		inode_touch(vfs, inode, TOUCH_CTIME | TOUCH_MTIME);
-	else
-		inode_touch(vfs, inode, TOUCH_CTIME);
+	/* as ext4 and tmpfs do, also when only blocks are reserved */
+	inode_touch(vfs, inode, TOUCH_CTIME | TOUCH_MTIME);
 	vfs_note(vfs, ctx,
 		 (struct gate_record){.op = GATE_ALLOC,
 				      .ino = inode->row.ino,
@@ -427,7 +423,6 @@ static int copy_open(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, in
 ssize_t vfs_copy(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int64_t offset,
 		 int64_t ino2, int64_t offset2, int64_t len)
 {
-	CLEANUP(mem_free) char *bytes = NULL;
 	struct copy copy = {.at = offset, .at2 = offset2, .left = len};
 	int64_t n;
 
@@ -441,7 +436,7 @@ ssize_t vfs_copy(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int64_
 	n = flush_throttle(vfs);
 	if (n < 0)
 		return n;
-	bytes = copy.bytes = mem_alloc((size_t)min_i64(len, COPY_STEP));
+	copy.bytes = mem_alloc((size_t)min_i64(len, COPY_STEP));
 	io_lock(vfs);
 	n = copy_open(vfs, ctx, ino, ino2, &copy);
 	if (n == 0) {
@@ -452,5 +447,6 @@ ssize_t vfs_copy(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int64_
 		content_release(vfs, copy.to);
 	}
 	io_unlock(vfs);
+	free(copy.bytes);
 	return n;
 }

@@ -208,7 +208,7 @@ int content_to_units(struct vfs *vfs, struct inode *inode)
 {
 	struct units *chunk;
 	struct blob *blob;
-	int64_t pos;
+	int64_t pos = STORE_HOLE;
 	int r;
 
 	units_fresh(vfs, inode);
@@ -228,7 +228,7 @@ int content_to_units(struct vfs *vfs, struct inode *inode)
 			return r;
 	}
 	drop_small(vfs, inode);
-	if (inode->row.size)
+	if (pos != STORE_HOLE)
 		units_set(vfs, inode, 0, pos);
 	inode_dirty(vfs, inode, INODE_DIRTY | INODE_SIZE | INODE_UNITS);
 	return 0;
@@ -274,7 +274,7 @@ static int shrink_to_small(struct vfs *vfs, struct inode *inode, int64_t size)
  * other; when there is no room for that, its end is zeroed in place. */
 static int shrink(struct vfs *vfs, struct inode *inode, int64_t size)
 {
-	int64_t first = units_of(size), keep = size % STORE_UNIT, gone, pos = STORE_HOLE;
+	int64_t first = units_of(size), keep = size % STORE_UNIT, gone = 0, pos = STORE_HOLE;
 	struct store_unit last = {.pos = STORE_HOLE};
 	int r = 0;
 
@@ -397,7 +397,7 @@ ssize_t content_read(struct vfs *vfs, struct inode *inode, int64_t offset, void 
 static int large_write(struct vfs *vfs, struct inode *inode, int64_t offset, struct span bytes)
 {
 	uint64_t small = in_units(inode) ? 0 : (uint64_t)inode->row.size;
-	int64_t holes;
+	int64_t holes = 0;
 	int r;
 
 	units_fresh(vfs, inode);

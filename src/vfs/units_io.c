@@ -173,7 +173,7 @@ static int load_chunks(struct vfs *vfs, struct inode *inode, int64_t first, int6
 static int plan_init(struct plan *plan, struct vfs *vfs, struct inode *inode, int64_t first,
 		     size_t count)
 {
-	struct store_unit unit;
+	struct store_unit unit = {.pos = STORE_HOLE};
 	int r;
 
 	plan->vfs = vfs;
@@ -182,8 +182,9 @@ static int plan_init(struct plan *plan, struct vfs *vfs, struct inode *inode, in
 	plan->count = count;
 	plan->fresh = 0;
 	plan->targets = plan->few;
+	plan->targets[0] = (struct target){.old = unit};
 	if (count > FEW_UNITS)
-		plan->targets = mem_alloc(count * sizeof(*plan->targets));
+		plan->targets = mem_alloc0(count * sizeof(*plan->targets));
 	r = load_chunks(vfs, inode, first, first + (int64_t)count - 1);
 	for (size_t i = 0; i < count && r == 0; i++) {
 		bool ours;

@@ -29,7 +29,7 @@ static int64_t open_tmpfile(struct vfs_sys *s, int64_t dir, struct span path, in
 			    uint32_t mode)
 {
 	CLEANUP(place_release) struct place place = PLACE_INIT(s);
-	struct vfs_attr attr;
+	struct vfs_attr attr = {0};
 	struct inode *inode;
 	int r;
 
@@ -304,7 +304,7 @@ static int64_t read_whole(struct vfs_sys *s, struct inode *inode, int64_t offset
 {
 	struct vfs_attr attr;
 	struct sys_stat st;
-	char *room;
+	char *room = NULL;
 	ssize_t n;
 	int r;
 

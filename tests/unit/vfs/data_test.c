@@ -10,7 +10,7 @@
 #include <linux/falloc.h>
 #include <unistd.h>
 
-#define UNIT STORE_UNIT
+#define UNIT ((int64_t)STORE_UNIT)
 #define NEAR_SIZE (40 * UNIT) /* the model holds bytes here ... */
 #define FAR_START (INT64_C(1) << 32)
 #define FAR_SIZE (8 * UNIT) /* ... and there, zeros in between */
@@ -442,7 +442,7 @@ static void random_changes_are_those_of_the_model(void **state)
 		return;
 	}
 	for (uint64_t i = 1; i <= 3; i++)
-		run_steps(i, 250);
+		run_steps(i, 200);
 }
 
 int main(void)

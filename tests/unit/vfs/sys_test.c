@@ -11,6 +11,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#define UNIT ((int64_t)STORE_UNIT)
+
 struct bench {
 	struct world world;
 	struct sys *sys, *user; /* root, and uid 1000 */
@@ -681,27 +683,27 @@ static void check_quota(struct bench *b, uint64_t bytes, uint64_t inodes)
 
 static void quota_is_exact_and_failure_changes_nothing(void **state)
 {
-	static char bytes[4 * STORE_UNIT];
+	static char bytes[4 * UNIT];
 	struct bench b;
 	int fd;
 
 	(void)state;
 	start(&b);
 	memset(bytes, 'q', sizeof(bytes));
-	assert_int_equal(vfs_set_quota(b.world.vfs, 3 * STORE_UNIT + 100, 4), 0);
+	assert_int_equal(vfs_set_quota(b.world.vfs, 3 * UNIT + 100, 4), 0);
 	fd = do_open(b.sys, "big", O_RDWR | O_CREAT);
 	assert_int_equal(sys_write(b.sys, fd, span_of(bytes, 1000), 0), 1000);
 	check_quota(&b, 1000, 2);
 	/* From inline to units: 1000 bytes go, units come. */
-	assert_int_equal(sys_write(b.sys, fd, span_of(bytes, 4 * STORE_UNIT), 0), -EDQUOT);
+	assert_int_equal(sys_write(b.sys, fd, span_of(bytes, 4 * UNIT), 0), -EDQUOT);
 	check_quota(&b, 1000, 2);
-	assert_int_equal(sys_write(b.sys, fd, span_of(bytes, 3 * STORE_UNIT), 0), 3 * STORE_UNIT);
-	check_quota(&b, 3 * STORE_UNIT, 2);
-	assert_int_equal(sys_write(b.sys, fd, SPAN("x"), 3 * STORE_UNIT), -EDQUOT);
+	assert_int_equal(sys_write(b.sys, fd, span_of(bytes, 3 * UNIT), 0), 3 * UNIT);
+	check_quota(&b, 3 * UNIT, 2);
+	assert_int_equal(sys_write(b.sys, fd, SPAN("x"), 3 * UNIT), -EDQUOT);
 	assert_int_equal(sys_write(b.sys, fd, SPAN("x"), 0), 1); /* what is there is paid for */
-	assert_int_equal(sys_fallocate(b.sys, fd, 0, 0, 4 * STORE_UNIT), -EDQUOT);
-	assert_int_equal(sys_lseek(b.sys, fd, 0, SEEK_END), 3 * STORE_UNIT);
-	check_quota(&b, 3 * STORE_UNIT, 2);
+	assert_int_equal(sys_fallocate(b.sys, fd, 0, 0, 4 * UNIT), -EDQUOT);
+	assert_int_equal(sys_lseek(b.sys, fd, 0, SEEK_END), 3 * UNIT);
+	check_quota(&b, 3 * UNIT, 2);
 	assert_int_equal(
 		sys_writefile(b.sys, SYS_CWD, SPAN("new"), 0, 0644, SYS_OMIT, span_of(bytes, 101)),
 		-EDQUOT);
@@ -709,21 +711,21 @@ static void quota_is_exact_and_failure_changes_nothing(void **state)
 	assert_int_equal(
 		sys_writefile(b.sys, SYS_CWD, SPAN("new"), 0, 0644, SYS_OMIT, span_of(bytes, 100)),
 		0);
-	check_quota(&b, 3 * STORE_UNIT + 100, 3);
+	check_quota(&b, 3 * UNIT + 100, 3);
 	assert_int_equal(
 		sys_writefile(b.sys, SYS_CWD, SPAN("new"), 0, 0644, SYS_OMIT, span_of(bytes, 101)),
 		-EDQUOT);
 	/* A large file replaced by a smaller one, and the other way round. */
 	assert_int_equal(sys_writefile(b.sys, SYS_CWD, SPAN("big"), 0, 0644, SYS_OMIT,
-				       span_of(bytes, 2 * STORE_UNIT - 5)),
+				       span_of(bytes, 2 * UNIT - 5)),
 			 0);
-	check_quota(&b, 2 * STORE_UNIT + 100, 3);
+	check_quota(&b, 2 * UNIT + 100, 3);
 	assert_int_equal(sys_writefile(b.sys, SYS_CWD, SPAN("new"), 0, 0644, SYS_OMIT,
-				       span_of(bytes, STORE_UNIT + 1)),
+				       span_of(bytes, UNIT + 1)),
 			 -EDQUOT);
-	check_quota(&b, 2 * STORE_UNIT + 100, 3);
-	assert_int_equal(sys_truncate(b.sys, SYS_CWD, SPAN("big"), STORE_UNIT + 1, 0), 0);
-	check_quota(&b, 2 * STORE_UNIT + 100, 3);
+	check_quota(&b, 2 * UNIT + 100, 3);
+	assert_int_equal(sys_truncate(b.sys, SYS_CWD, SPAN("big"), UNIT + 1, 0), 0);
+	check_quota(&b, 2 * UNIT + 100, 3);
 	assert_int_equal(sys_truncate(b.sys, SYS_CWD, SPAN("big"), 10, 0), 0);
 	check_quota(&b, 110, 3);
 	assert_int_equal(do_mkdir(b.sys, "d"), 0);
