@@ -63,6 +63,10 @@ const struct posix_case cases_time[] = {
 	     "creat f; setxattr f user.a b; keep f; getxattr f user.a; listxattr f; times f -"),
 	BOTH("time/fallocate",
 	     "put f abc; a=open f rdwr; keep f; fallocate a plain 0 9000; times f mc"),
+	BOTH("time/fallocate-inside",
+	     "put f abcdef; a=open f rdwr; keep f; fallocate a plain 0 2; times f mc"),
+	BOTH("time/fallocate-keep",
+	     "put f abcdef; a=open f rdwr; keep f; fallocate a keep 0 2; times f mc"),
 	BOTH("time/punch",
 	     "put f abc; a=open f rdwr; keep f; fallocate a punch,keep 0 2; times f mc"),
 	BOTH("time/copy", "put f abc; creat g; a=open f rdonly; b=open g wronly; keep f g; copy a "

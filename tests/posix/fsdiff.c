@@ -1,10 +1,10 @@
 /* fsdiff.c - the same random operations in several places, compared step by step.
  *
- *   fsdiff [--steps N] [--seed S] [--threads T] [--trace] TARGET TARGET...
+ *   fsdiff [--steps N] [--seed S] [--threads T] [--every N] [--trace] TARGET TARGET...
  *
  * A target is a directory, or sys:PATH.db: a workspace through vfs alone. First one worker does N
  * steps, then T of them do N each at the same time, everyone in a tree of its own. After every step
- * numbers, errnos and what was seen must be equal everywhere; every DUMP_STEPS steps, and at the
+ * numbers, errnos and what was seen must be equal everywhere; every 500 (--every N), and at the
  * end, whole trees. As root, operations are made by several uids. On a difference the seed, the
  * step and its result in each target are printed, and the trees are left.
  */
@@ -30,7 +30,6 @@
 
 #define TARGETS_MAX 8
 #define THREADS_MAX 16
-#define DUMP_STEPS 500
 #define DUMP_MAX (64u << 20)
 #define LAST 12 /* operations shown before a difference */
 
@@ -47,10 +46,10 @@ static const struct {
 static struct {
 	const char *target[TARGETS_MAX];
 	size_t targets;
-	uint64_t steps, seed, threads;
+	uint64_t steps, seed, threads, every;
 	bool trace, root;
 	bool protected; /* fs.protected_hardlinks and its like are on */
-} options = {.steps = 5000, .threads = 3};
+} options = {.steps = 5000, .threads = 3, .every = 500};
 
 static atomic_bool stop; /* one worker found a difference: the others end too */
 
@@ -389,7 +388,7 @@ static void *worker_run(void *arg)
 
 	for (w->step = 0; w->step < options.steps && !w->failed && !atomic_load(&stop); w->step++) {
 		worker_step(w);
-		if (!w->failed && w->step % DUMP_STEPS == DUMP_STEPS - 1)
+		if (!w->failed && w->step % options.every == options.every - 1)
 			worker_compare_trees(w);
 	}
 	if (w->step)
@@ -464,8 +463,8 @@ static bool run_phase(const char *name, uint64_t count)
 
 static int usage(void)
 {
-	fprintf(stderr,
-		"usage: fsdiff [--steps N] [--seed S] [--threads T] [--trace] TARGET TARGET...\n");
+	fprintf(stderr, "usage: fsdiff [--steps N] [--seed S] [--threads T] [--every N] [--trace] "
+			"TARGET TARGET...\n");
 	return 2;
 }
 
@@ -479,6 +478,7 @@ static int parse_args(int argc, char **argv)
 		uint64_t *number = strcmp(argv[i], "--steps") == 0     ? &options.steps
 				   : strcmp(argv[i], "--seed") == 0    ? &options.seed
 				   : strcmp(argv[i], "--threads") == 0 ? &options.threads
+				   : strcmp(argv[i], "--every") == 0   ? &options.every
 								       : NULL;
 
 		if (number) {
@@ -492,7 +492,7 @@ static int parse_args(int argc, char **argv)
 			options.target[options.targets++] = argv[i];
 		}
 	}
-	return options.targets < 1 || options.threads > THREADS_MAX ? usage() : 0;
+	return options.targets < 1 || !options.every || options.threads > THREADS_MAX ? usage() : 0;
 }
 
 static bool is_protected(void)
