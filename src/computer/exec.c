@@ -210,6 +210,7 @@ int op_exec(struct call *call)
 	struct container_exec exec = {
 		.timeout_ns = json_get_int(call->args, "timeout"),
 		.cancel_fd = call->control_fd,
+		.cancel_signals = true,
 	};
 	int r = strings_take(&argv, json_object_get(call->args, "argv"));
 

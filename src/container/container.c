@@ -213,9 +213,29 @@ static int time_left(int64_t deadline)
 	return left > INT_MAX ? INT_MAX : (int)left;
 }
 
-static void kill_run(int socket)
+/* 0 kills the command and all it started. */
+static void signal_run(int socket, unsigned char number)
 {
-	(void)!send(socket, "k", 1, MSG_NOSIGNAL);
+	(void)!send(socket, &number, 1, MSG_NOSIGNAL);
+}
+
+/* Pass on what the caller asks for. True: the command shall be killed. */
+static bool pass_signals(const struct container_exec *exec, int socket)
+{
+	unsigned char bytes[16];
+	ssize_t n;
+
+	if (!exec->cancel_signals)
+		return true;
+	n = read(exec->cancel_fd, bytes, sizeof(bytes));
+	if (n < 0)
+		return errno != EINTR && errno != EAGAIN;
+	for (ssize_t i = 0; i < n; i++) {
+		if (bytes[i] == 0 || bytes[i] == SIGKILL)
+			return true;
+		signal_run(socket, bytes[i]);
+	}
+	return n == 0;
 }
 
 /* Wait for the init's answer; kill the command when its time is over or the caller asks. */
@@ -242,11 +262,13 @@ static int await_run(struct container *container, const struct container_exec *e
 			deadline = 0;
 			continue;
 		}
+		if (r > 0 && !pass_signals(exec, socket))
+			continue;
 		if (r == 0)
 			result->timed_out = true;
 		else
 			result->killed = true;
-		kill_run(socket);
+		signal_run(socket, 0);
 		killing = true;
 		deadline = clock_mono() + GRACE_NS;
 		polls[1].fd = -1;

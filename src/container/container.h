@@ -45,6 +45,9 @@ struct container_exec {
 	int fds[3];         /* borrowed: stdin, stdout, stderr of the command; -1: /dev/null */
 	int64_t timeout_ns; /* 0: none. At the end the whole tree is killed */
 	int cancel_fd;      /* -1, or readable when the command shall be killed */
+	/* Each byte there is a signal for the command (SIGINT and the like) instead; SIGKILL, 0 or
+	 * the end kill. */
+	bool cancel_signals;
 };
 
 struct container_result {

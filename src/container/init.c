@@ -236,11 +236,22 @@ static void reap(int signals)
 	}
 }
 
-/* The owner wants the command dead: the runner goes, and its namespace with it. */
-static void kill_run(size_t index)
+/* The owner has a signal for the command, which its runner passes on; or wants it dead: the runner
+ * goes, and its namespace with it. */
+static void signal_run(size_t index)
 {
+	unsigned char number = 0;
+	ssize_t n;
+
 	if (!runs[index].pid || runs[index].killed)
 		return;
+	n = recv(runs[index].socket, &number, 1, MSG_DONTWAIT);
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n == 1 && number > 0 && number < NSIG) {
+		kill(runs[index].pid, number);
+		return;
+	}
 	kill(runs[index].pid, SIGKILL);
 	runs[index].killed = true;
 }
@@ -265,7 +276,7 @@ static _Noreturn void serve(const struct setup_message *setup, int signals)
 			continue;
 		for (size_t i = 0; i < count; i++) {
 			if (polls[2 + i].revents)
-				kill_run(indices[i]);
+				signal_run(indices[i]);
 		}
 		if (polls[1].revents)
 			reap(signals);

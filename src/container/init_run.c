@@ -190,6 +190,29 @@ static _Noreturn void run_command(const struct setup_message *setup,
 	_exit(code == ENOENT || code == ENOTDIR ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
 }
 
+static volatile pid_t command_pid;
+
+/* To the command and those of its process group, as a terminal does it. */
+static void pass_on(int number)
+{
+	int saved = errno;
+
+	if (command_pid > 0 && kill(-command_pid, number) < 0)
+		kill(command_pid, number);
+	errno = saved;
+}
+
+/* Only a signal with a handler reaches the first process of a namespace. */
+static void pass_signals_on(void)
+{
+	static const int numbers[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1,
+				      SIGUSR2, SIGTERM, SIGCONT, SIGWINCH};
+	struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		sigaction(numbers[i], &action, NULL);
+}
+
 static _Noreturn void run_namespace(const struct setup_message *setup,
 				    const struct run_request *request, struct run_state *state)
 {
@@ -202,11 +225,13 @@ static _Noreturn void run_namespace(const struct setup_message *setup,
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (root_mount_proc() < 0)
 		give_up(state, RUN_SETUP);
+	pass_signals_on();
 	pid = init_clone(0);
 	if (pid < 0)
 		give_up(state, RUN_SETUP);
 	if (pid == 0)
 		run_command(setup, request, state);
+	command_pid = pid;
 
 	/* The far ends must see the end of file when the command closes its own. */
 	syscall(SYS_close_range, 0u, ~0u, 0u);

@@ -13,7 +13,8 @@
  *
  * FAILED instead of any answer ends the start. MAP, PID and READY come in any order. Each RUN
  * carries a socket of its own: the init answers there with `struct run_done` once every process of
- * the command is gone; a byte or the end of file from the owner kills them.
+ * the command is gone. A byte from the owner is a signal for the command; 0, or the end of file,
+ * kills them all.
  */
 #ifndef CONTAINER_PROTOCOL_I_H
 #define CONTAINER_PROTOCOL_I_H

@@ -301,6 +301,51 @@ static void a_command_can_be_cancelled(void **state)
 	close(fds[1]);
 }
 
+struct interrupter {
+	int output, control;
+};
+
+/* Once the command is ready, which it says, it gets a ^C. */
+static void *interrupt(void *pointer)
+{
+	const struct interrupter *with = pointer;
+	const unsigned char number = SIGINT;
+	char line[8];
+
+	if (read(with->output, line, sizeof(line)) > 0)
+		(void)!write(with->control, &number, 1);
+	return NULL;
+}
+
+static void a_signal_reaches_the_command(void **state)
+{
+	static const char script[] = "trap 'exit 9' INT; echo ready; while :; do sleep 0.05; done";
+	static const char *const argv[] = {"sh", "-c", script, NULL};
+	struct container_exec exec = BOX_EXEC(.argv = argv);
+	struct interrupter with;
+	int control[2], output[2];
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pipe2(control, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(output, O_CLOEXEC), 0);
+	with = (struct interrupter){.output = output[0], .control = control[1]};
+	exec.fds[1] = output[1];
+	exec.cancel_fd = control[0];
+	exec.cancel_signals = true;
+	exec.timeout_ns = INT64_C(20000000000);
+	assert_int_equal(pthread_create(&thread, NULL, interrupt, &with), 0);
+	assert_int_equal(container_run(box.container, &exec, &outcome.result, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(outcome.result.status, 9);
+	assert_false(outcome.result.killed);
+	assert_false(outcome.result.timed_out);
+	for (int i = 0; i < 2; i++) {
+		close(control[i]);
+		close(output[i]);
+	}
+}
+
 struct worker {
 	pthread_t thread;
 	int number;
@@ -542,6 +587,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_is_left_in_the_background_is_killed),
 		cmocka_unit_test(a_timeout_kills_the_whole_tree),
 		cmocka_unit_test(a_command_can_be_cancelled),
+		cmocka_unit_test(a_signal_reaches_the_command),
 		cmocka_unit_test(twenty_run_at_once),
 		cmocka_unit_test(the_workspace_is_the_same_on_both_sides),
 		cmocka_unit_test(scratch_lives_as_long_as_the_container),
