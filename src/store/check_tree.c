@@ -25,6 +25,28 @@ static int make_root(struct check *check)
 	return check->repair ? store_put_node(check->store, &root) : 0;
 }
 
+/* A row that cannot be decoded. A tombstone takes its place, as deleting would read it. */
+static int bad_row(struct check *check, int64_t ino, size_t layer)
+{
+	struct conn *conn = &check->store->layers[0].conn[WRITER];
+	int r;
+
+	/* Nobody can ask for it by such a number. */
+	if ((ino < STORE_ROOT || ino > STORE_INO_MAX) && layer > 0)
+		return 0;
+	check_report(check, STORE_DAMAGED, check->repair, "the row of inode %lld makes no sense",
+		     (long long)ino);
+	if (!check->repair)
+		return 0;
+	if (ino >= STORE_ROOT && ino <= STORE_INO_MAX)
+		return store_put_node(check->store, &(struct store_node){.ino = ino});
+	r = stmt_prepare(conn, STMT_DEL_NODE);
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(conn->stmt[STMT_DEL_NODE], 1, ino);
+	return stmt_run(check->store, conn->stmt[STMT_DEL_NODE]);
+}
+
 int check_nodes(struct check *check)
 {
 	CLEANUP(merge_end) struct merge merge = MERGE_INIT;
@@ -37,14 +59,10 @@ int check_nodes(struct check *check)
 	for (r = merge_next(&merge); r == 1; r = merge_next(&merge)) {
 		int64_t ino = sqlite3_column_int64(merge_row(&merge), 0);
 
-		if (ino >= check->next_ino && ino < INT64_MAX)
+		if (ino >= check->next_ino && ino <= STORE_INO_MAX)
 			check->next_ino = ino + 1;
-		r = row_node(merge_row(&merge), 0, &node);
-		if (r < 0) {
-			check_report(check, STORE_DAMAGED, check->repair,
-				     "the row of inode %lld makes no sense", (long long)ino);
-			r = check->repair ? store_put_node(store, &(struct store_node){.ino = ino})
-					  : 0; /* a tombstone: deleting would read the row */
+		if (row_node(merge_row(&merge), 0, &node) < 0) {
+			r = bad_row(check, ino, merge_layer(&merge));
 			if (r < 0)
 				return r;
 			continue;

@@ -57,10 +57,10 @@ int row_node(sqlite3_stmt *stmt, int from, struct store_node *ret_node)
 			return -EUCLEAN;
 		value[i] = sqlite3_column_int64(stmt, from + i);
 	}
-	if (value[0] < STORE_ROOT || (value[1] && !mode_valid(value[1])) || value[2] < 0 ||
-	    value[2] > UINT32_MAX || value[3] < 0 || value[3] > UINT32_MAX || value[4] < 0 ||
-	    value[4] > UINT32_MAX || value[6] < 0 || value[6] > STORE_SIZE_MAX || value[11] < 0 ||
-	    value[11] > UINT32_MAX)
+	if (value[0] < STORE_ROOT || value[0] > STORE_INO_MAX ||
+	    (value[1] && !mode_valid(value[1])) || value[2] < 0 || value[2] > UINT32_MAX ||
+	    value[3] < 0 || value[3] > UINT32_MAX || value[4] < 0 || value[4] > UINT32_MAX ||
+	    value[6] < 0 || value[6] > STORE_SIZE_MAX || value[11] < 0 || value[11] > UINT32_MAX)
 		return -EUCLEAN;
 	*ret_node = (struct store_node){
 		.ino = value[0],

@@ -22,6 +22,7 @@
 #define STORE_VALUE_MAX 65536 /* of an attribute, or of meta */
 #define STORE_AUDIT_MAX (32 << 20)
 #define STORE_SIZE_MAX ((int64_t)16 << 40)
+#define STORE_INO_MAX ((int64_t)1 << 62)
 #define STORE_UNITS_MAX ((int64_t)1 << 28) /* in an extent file, and in a file */
 
 #define WAL_LIMIT 1024      /* frames (16 MiB): checkpoint then */
