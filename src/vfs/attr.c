@@ -148,6 +148,9 @@ static int check_times(const struct setting *s)
 		return perm_owner(s->ctx, s->inode);
 	if (!(s->set & now) || perm_owner(s->ctx, s->inode) == 0)
 		return 0;
+	/* utimensat(2): who may write may touch, but not choose which of the two. */
+	if ((s->set & now) != now)
+		return -EPERM;
 	return perm_check(s->vfs, s->ctx, s->inode, W_OK);
 }
 

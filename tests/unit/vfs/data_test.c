@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #define UNIT ((int64_t)STORE_UNIT)
@@ -28,6 +29,23 @@ struct run {
 	int step, snapshots;
 	char what[128]; /* the step, for when it fails */
 };
+
+/* ---- commits that fail ---- */
+
+int real_store_commit(struct store *store, bool durable) __asm__("__real_store_commit");
+int wrap_store_commit(struct store *store, bool durable) __asm__("__wrap_store_commit");
+
+static atomic_int to_fail;
+
+int wrap_store_commit(struct store *store, bool durable)
+{
+	if (atomic_load(&to_fail) > 0) {
+		atomic_fetch_sub(&to_fail, 1);
+		store_rollback(store);
+		return -EIO;
+	}
+	return real_store_commit(store, durable);
+}
 
 static uint64_t next(struct run *run)
 {
@@ -369,6 +387,19 @@ static void step_life(struct run *run)
 	check_all(run);
 }
 
+static void step_flush(struct run *run, bool durable)
+{
+	bool fail = below(run, 2);
+
+	snprintf(run->what, sizeof(run->what), "flush%s", fail ? " that fails" : "");
+	atomic_store(&to_fail, fail);
+	if (!fail)
+		assert_int_equal(vfs_flush(run->world.vfs, durable), 0);
+	else
+		(void)!vfs_flush(run->world.vfs, durable); /* there may be nothing to write */
+	atomic_store(&to_fail, 0);
+}
+
 static void step(struct run *run)
 {
 	struct model *model = &run->file[below(run, FILES)];
@@ -387,7 +418,7 @@ static void step(struct run *run)
 	else if (kind < 94)
 		step_read(run, model);
 	else if (kind < 97)
-		assert_int_equal(vfs_flush(run->world.vfs, kind == 94), 0);
+		step_flush(run, kind == 94);
 	else
 		step_life(run);
 }
