@@ -38,6 +38,9 @@ static int check_exists(const struct workspace *workspace, unsigned flags, struc
 {
 	bool exists = workspace_exists(workspace);
 
+	/* A folder that we may not enter says nothing of what is in it. */
+	if (!exists && errno != ENOENT && errno != ENOTDIR)
+		return err_set(err, errno, "cannot look at '%s'", workspace->path);
 	if (exists && (flags & OWNER_EXCL))
 		return err_set(err, EEXIST, "there is a workspace '%s' already", workspace->name);
 	if (!exists && !(flags & OWNER_CREATE))
