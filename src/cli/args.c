@@ -146,20 +146,22 @@ static const struct option *find_long(const struct cli *cli, const char *name, s
 	return NULL;
 }
 
+/* `given` starts with "--" and may hold a value. */
 static int unknown_option(struct cli *cli, const char *given)
 {
+	CLEANUP(mem_free) char *name = strndup(given, strcspn(given, "="));
 	const struct option *option = cli->command->options;
 	const char *nearest = NULL;
 	size_t best = SIZE_MAX;
 
 	for (size_t i = 0; i < cli->command->options_count; i++, option++)
-		if (is_near(given + 2, option->name, &best))
+		if (is_near(name + 2, option->name, &best))
 			nearest = option->name;
-	if (is_near(given + 2, "json", &best))
+	if (is_near(name + 2, "json", &best))
 		nearest = "json";
 	if (nearest)
-		return cli_usage(cli, "unknown option '%s', perhaps '--%s'", given, nearest);
-	return cli_usage(cli, "unknown option '%s'", given);
+		return cli_usage(cli, "unknown option '%s', perhaps '--%s'", name, nearest);
+	return cli_usage(cli, "unknown option '%s'", name);
 }
 
 static int parse_long(struct cli *cli, char **argv, int argc, int *i)

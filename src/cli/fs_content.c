@@ -315,6 +315,9 @@ static int put_dir(struct cli *cli, const char *from, struct span to)
 
 	fs_target(cli, to, span_str(from), &path);
 	options.path = path.data;
+	r = computer_mkdir(cli->computer, path.data, 0755, false);
+	if (r < 0 && !(r == -EEXIST && fs_is_dir(cli, span_of(path.data, path.len))))
+		return cli_fail(cli, r, NULL, "%s", path.data);
 	r = computer_import_dir(cli->computer, from, &options, &result, &err);
 	progress_end(cli);
 	return r < 0 ? cli_fail(cli, r, &err, "%s", "") : EXIT_OK;

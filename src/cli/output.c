@@ -14,9 +14,11 @@ static const char *hint(int code)
 {
 	switch (code) {
 	case EACCES:
-		return "check the permissions (computer fs NAME stat PATH)";
+		return "check the permissions, or be another user";
 	case EBUSY:
 		return "end what uses it, then try again";
+	case ECANCELED:
+		return "run it again to finish it";
 	case EDQUOT:
 		return "remove something, or raise the quota: computer limit NAME";
 	case EEXIST:
@@ -97,14 +99,15 @@ int cli_fail(struct cli *cli, int r, const struct err *err, const char *fmt, ...
 	add_what(cli, &line);
 	if (*what)
 		(void)text_add(&line, "%s: ", what);
-	if (err && err->text[0]) {
+	/* The library's words say what; why and what to do are said only where it knows better than
+	 * its errno, and then after a semicolon. */
+	if (err && err->text[0])
 		(void)text_add(&line, "%s", err->text);
-		/* The library's words say what to do after a semicolon. */
-		if (!strchr(err->text, ';'))
-			(void)text_add(&line, "; %s", hint(err->code));
-	} else {
+	if (!err || !err->text[0])
 		(void)text_add(&line, "%s; %s", strerror(code), hint(code));
-	}
+	else if (!strchr(err->text, ';'))
+		(void)text_add(&line, "%s%s; %s", strstr(err->text, strerror(code)) ? "" : ": ",
+			       strstr(err->text, strerror(code)) ? "" : strerror(code), hint(code));
 	print_line(span_of(line.data, line.len));
 	return code == ECANCELED ? EXIT_CANCELLED : EXIT_FAILED;
 }

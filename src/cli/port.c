@@ -304,7 +304,14 @@ static int run_import(struct cli *cli)
 	status = cli_open(cli, name, existed ? 0 : COMPUTER_CREATE | COMPUTER_EXCL);
 	if (status != EXIT_OK)
 		return status;
-	r = import_into(cli, from, &result, &err);
+	r = cli->opt[IMPORT_TO].count
+		    ? computer_mkdir(cli->computer, cli->opt[IMPORT_TO].text, 0755, true)
+		    : 0;
+	if (r < 0)
+		err_set(&err, -r, "cannot make the directory '%s': %s", cli->opt[IMPORT_TO].text,
+			strerror(-r));
+	else
+		r = import_into(cli, from, &result, &err);
 	if (r < 0) {
 		status = cli_fail(cli, r, &err, "%s", "");
 		cli_close(cli, status);

@@ -33,12 +33,12 @@ same "nothing was made" "$(c ls --json | json '[w["name"] for w in d]')" "['seal
 
 mkdir mnt
 [ -e /dev/fuse ] && {
-	echo "$computer" >program
-	: >nofuse
-	# A private mount namespace in which /dev/fuse is a file that nobody serves.
+	# A private mount namespace whose /dev has no fuse.
+	mkdir dev
 	hidden()
 	{
-		unshare -m sh -c 'mount --bind "$1" /dev/fuse && shift && exec timeout 60 "$@"' sh "$dir/nofuse" "$computer" "$@"
+		unshare -m sh -c 'mount -t tmpfs none "$1" && cp -a /dev/null /dev/zero /dev/random /dev/urandom "$1" &&
+			mount --move "$1" /dev && shift && exec timeout 60 "$@"' sh "$dir/dev" "$computer" "$@"
 	}
 	refused 1 "/dev/fuse" hidden mount sealed mnt
 	refused 1 "/dev/fuse" hidden exec sealed -- true

@@ -108,4 +108,4 @@ ok c create small --quota-bytes 100K --quota-inodes 10
 refused 1 "quota" c fs small put "$computer" big
 same "nothing of what did not fit" "$(c fs small ls -a)" ""
 for i in 1 2 3 4 5 6 7 8 9; do c fs small mkdir "d$i" 2>/dev/null; done
-refused 1 "quota" c fs small mkdir one more
+refused 1 "quota" c fs small mkdir more

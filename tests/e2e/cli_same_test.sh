@@ -16,7 +16,7 @@ tar -C tree -cf tree.tar .
 normal()
 {
 	sed -E 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?Z/TIME/g; s/[0-9]{8}-[0-9]{6}\.[0-9]{3}/DATE/g;
-		s/"(pid|ino|owner|disk_bytes|mtime_ns|blocks)":[0-9]+/"\1":N/g; s/^inode +[0-9]+/inode N/; s/inode [0-9]+/inode N/'
+		s/"(pid|ino|owner|disk_bytes|mtime_ns|blocks)":[0-9]+/"\1":N/g; s/^inode +[0-9]+/inode N/; s/inode [0-9]+/inode N/; s/\.put-[0-9]+/.put-N/'
 }
 # Each line: a command and what it printed, on both outputs, and its status.
 run()

@@ -15,7 +15,7 @@ refused 2 "unknown command 'crate', perhaps 'create'" c crate x
 refused 2 "unknown command" c frobnicate
 refused 2 "unknown command 'lss', perhaps 'ls'" c fs x lss
 refused 2 "unknown option '--form'" c create --form x
-refused 2 "unknown option '--forms', perhaps '--from'" c create --forms=y x
+refused 2 "unknown option '--fro', perhaps '--from'" c create --fro=y x
 refused 2 "unknown option '-q'" c create -q x
 refused 2 "expected NAME" c create
 refused 2 "one operand too many" c create a b

@@ -22,7 +22,7 @@ while IFS= read -r line; do
 	case $line in
 	*'cat todo.txt') same "todo" "$(cat out)" 'remember the milk' ;;
 	*'find /'*) has "headers" "$(cat out)" '/src/base/base.h' ;;
-	*'ls mnt/tools') has "tools" "$(cat out)" 'install-deps' ;;
+	'ls mnt/tools') has "tools" "$(cat out)" 'install-deps' ;;
 	*'cat lines.txt') has "lines" "$(cat out)" 'total' ;;
 	*'diff notes before'*) has "diff" "$(cat out)" 'D .*src/base/base.h' ;;
 	esac

@@ -4,7 +4,8 @@
  *   sqlite_wal --owner       a workspace whose owner is killed while they write (needs libcomputer)
  *
  * After every kill `PRAGMA integrity_check` must say ok, and every transaction whose commit was
- * acknowledged (synchronous=FULL) must be there, whole: each inserts three rows.
+ * acknowledged (synchronous=EXTRA, which syncs the directory as well) must be there, whole: each
+ * inserts three rows.
  */
 #include "base/base.h"
 #include "base/text.h"
@@ -66,7 +67,7 @@ static sqlite3 *open_db(const char *path, const char *journal)
 		return NULL;
 	sqlite3_busy_timeout(db, 5000);
 	snprintf(text, sizeof(text), "PRAGMA journal_mode=%s", journal);
-	if (sql(db, text) != SQLITE_OK || sql(db, "PRAGMA synchronous=FULL") != SQLITE_OK ||
+	if (sql(db, text) != SQLITE_OK || sql(db, "PRAGMA synchronous=EXTRA") != SQLITE_OK ||
 	    sql(db, "CREATE TABLE IF NOT EXISTS t(writer, n, part, pad)") != SQLITE_OK) {
 		sqlite3_close(db);
 		return NULL;
