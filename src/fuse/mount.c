@@ -128,6 +128,7 @@ static void prime(struct fuse *fuse, int mount)
 		fuse->dev = stat.st_dev;
 	atomic_store(&fuse->priming, true);
 	file = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	fd_close(&file); /* FLUSH too */
 	atomic_store(&fuse->priming, false);
 	(void)!faccessat(dir, ".", R_OK, 0);
 	if (!fuse->xattrs) {
@@ -186,7 +187,7 @@ static int look_at(const char *dir, int flags, struct statx *ret_stat)
 
 	for (int i = 0; i < 1000; i++) {
 		r = statx(AT_FDCWD, dir, flags | AT_NO_AUTOMOUNT, STATX_TYPE, ret_stat);
-		if (r == 0 || errno != ECONNABORTED)
+		if (r == 0 || (errno != ECONNABORTED && errno != ECANCELED))
 			break;
 		nanosleep(&rest, NULL);
 	}

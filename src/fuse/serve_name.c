@@ -133,7 +133,7 @@ int serve_mkdir(struct request *request)
 
 int serve_symlink(struct request *request)
 {
-	struct span name, target;
+	struct span name = SPAN_EMPTY, target = SPAN_EMPTY;
 	struct vfs_attr attr;
 	int r = take_name(&request->rest, &name);
 
@@ -183,7 +183,7 @@ int serve_rmdir(struct request *request)
 
 static int rename_names(struct request *request, uint64_t newdir, unsigned flags)
 {
-	struct span name, name2;
+	struct span name = SPAN_EMPTY, name2 = SPAN_EMPTY;
 	int r = take_name(&request->rest, &name);
 
 	if (r == 0)

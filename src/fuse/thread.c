@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-int thread_start(pthread_t *ret_thread, void *(*main)(void *arg), void *arg)
+int thread_start(pthread_t *ret_thread, void *(*run)(void *arg), void *arg)
 {
 	sigset_t all, before;
 	int r;
@@ -13,7 +13,7 @@ int thread_start(pthread_t *ret_thread, void *(*main)(void *arg), void *arg)
 	/* Signals are for the program we are part of, not for our threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(ret_thread, NULL, main, arg);
+	r = pthread_create(ret_thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -r;
 }
