@@ -40,7 +40,7 @@ struct view {
 	atomic_uint fuses;     /* how many struct fuse serve this view */
 	struct fuse *shared;   /* attached nowhere itself; mounts are copies of it, or NULL */
 	int shared_fd;         /* its mount */
-	unsigned shared_flags; /* COMPUTER_MOUNT_ALLOW_OTHER, _DEV, _URING: what it was made with */
+	unsigned shared_flags; /* SHARED_FLAGS of mount.c: what it was made with */
 	bool shared_busy;      /* the container stands on it */
 	char *shared_dir;      /* where it had to be attached (fusermount), or NULL */
 };

@@ -42,11 +42,12 @@ int json_get_bytes(const json_t *value, struct buf *bytes)
 		return -EPROTO;
 	for (size_t i = 0; i < len; i += 2) {
 		int high = digit(hex[i]), low = digit(hex[i + 1]);
-		char byte = (char)(high << 4 | low);
+		char byte;
 		int r;
 
 		if (high < 0 || low < 0)
 			return -EPROTO;
+		byte = (char)(high * 16 + low);
 		r = buf_add(bytes, &byte, 1);
 		if (r < 0)
 			return r;

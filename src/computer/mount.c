@@ -20,7 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SHARED_FLAGS (COMPUTER_MOUNT_ALLOW_OTHER | COMPUTER_MOUNT_DEV | COMPUTER_MOUNT_URING)
+#define SHARED_FLAGS                                                              \
+	(COMPUTER_MOUNT_ALLOW_OTHER | COMPUTER_MOUNT_DEV | COMPUTER_MOUNT_URING | \
+	 COMPUTER_MOUNT_XATTRS)
 #define FLAGS (SHARED_FLAGS | COMPUTER_MOUNT_READONLY)
 
 struct mount {
@@ -39,6 +41,7 @@ static struct fuse_options options_for(const struct view *view, unsigned flags)
 		.readonly = view->snapshot[0] || (flags & COMPUTER_MOUNT_READONLY),
 		.allow_other = flags & COMPUTER_MOUNT_ALLOW_OTHER,
 		.write_through = atomic_load(&view->fuses) > 0,
+		.xattrs = flags & COMPUTER_MOUNT_XATTRS,
 		.transport = flags & COMPUTER_MOUNT_URING ? FUSE_URING
 			     : flags & COMPUTER_MOUNT_DEV ? FUSE_DEV
 							  : FUSE_AUTO,

@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATIENCE_NS (2 * INT64_C(1000000000)) /* for an owner that is just closing */
+#define PATIENCE_NS (2 * INT64_C(1000000000)) /* for an owner that is just opening or closing */
+#define PATIENCE_ALL_NS (30 * INT64_C(1000000000)) /* when owners come and go meanwhile */
+
+#define OWNERS_MAX 100 /* that may end, one after the other, before one does what we ask */
 
 /* ---- finding whoever has it ---- */
 
@@ -33,10 +36,38 @@ static int become_owner(struct computer *computer, unsigned flags, struct store_
 	return 0;
 }
 
+/* Waiting for others to let go. */
+struct patience {
+	int64_t until, end;
+	struct store_owner seen;
+};
+
+static struct patience patience_start(void)
+{
+	int64_t now = clock_mono();
+
+	return (struct patience){.until = now + PATIENCE_NS, .end = now + PATIENCE_ALL_NS};
+}
+
+/* Wait a little. False: whoever has it has been the same, and deaf, for too long. */
+static bool patience_wait(struct patience *patience, const struct store_owner *other)
+{
+	int64_t now = clock_mono();
+
+	if (other->pid != patience->seen.pid ||
+	    (other->socket[0] == '\0') != (patience->seen.socket[0] == '\0'))
+		patience->until = now + PATIENCE_NS;
+	patience->seen = *other;
+	if (now > patience->until || now > patience->end)
+		return false;
+	usleep(1000);
+	return true;
+}
+
 /* Open it, or reach who has it; an owner that is just going is waited for. */
 static int attach(struct computer *computer, unsigned flags, struct err *err)
 {
-	int64_t until = clock_mono() + PATIENCE_NS;
+	struct patience patience = patience_start();
 
 	for (;;) {
 		struct store_owner other = {0};
@@ -52,11 +83,10 @@ static int attach(struct computer *computer, unsigned flags, struct err *err)
 					   computer->readonly, &computer->client, err);
 		if (r != -EBUSY && r != -ECONNREFUSED)
 			return r;
-		if (clock_mono() > until)
+		if (!patience_wait(&patience, &other))
 			return err_set(err, EBUSY,
 				       "'%s' is in use by process %lld, which does not answer",
 				       computer->workspace.name, (long long)other.pid);
-		usleep(5000);
 	}
 }
 
@@ -95,7 +125,7 @@ static int64_t front_call(struct sys *sys, const struct sys_req *req, struct buf
 	struct computer *computer = (struct computer *)(void *)sys;
 	int64_t r = -EPIPE;
 
-	for (int attempt = 0; attempt < 2 && r == -EPIPE; attempt++) {
+	for (int attempt = 0; attempt < OWNERS_MAX && r == -EPIPE; attempt++) {
 		if (computer->files)
 			r = sys_call(computer->files, req, out);
 		else if (computer->client)
@@ -183,7 +213,7 @@ int computer_call(struct computer *computer, const struct call_request *request,
 {
 	int r = -EPIPE;
 
-	for (int attempt = 0; attempt < 2; attempt++) {
+	for (int attempt = 0; attempt < OWNERS_MAX; attempt++) {
 		struct call_request one = *request;
 
 		if (computer->owner) {
