@@ -34,15 +34,15 @@ struct computer;
 /* ---- life ---- */
 
 enum computer_open_flag {
-	COMPUTER_CREATE = 1 << 0,   /* make it; with COMPUTER_EXCL it must not exist */
+	COMPUTER_CREATE = 1 << 0, /* make it; with COMPUTER_EXCL it must not exist */
 	COMPUTER_EXCL = 1 << 1,
 	COMPUTER_READONLY = 1 << 2,
 };
 
 /* `workspace`: a name (kept under $COMPUTER_HOME or $XDG_DATA_HOME/computer), a path ending in
  * ".db", or either with "@SNAPSHOT" for a read-only look at one. */
-COMPUTER_API int computer_open(const char *workspace, unsigned flags, struct computer **ret_computer,
-			       struct computer_err *err);
+COMPUTER_API int computer_open(const char *workspace, unsigned flags,
+			       struct computer **ret_computer, struct computer_err *err);
 /* Flushes; what was written is durable afterwards. NULL is allowed. */
 COMPUTER_API int computer_close(struct computer *computer, struct computer_err *err);
 COMPUTER_API int computer_remove(const char *workspace, struct computer_err *err);
@@ -64,12 +64,12 @@ COMPUTER_API int computer_stat(struct computer *computer, const char *path, bool
 COMPUTER_API int computer_read_file(struct computer *computer, const char *path, size_t max,
 				    void **ret_bytes, size_t *ret_len);
 /* Create or replace a file; readers see the old content or the new, never a part. */
-COMPUTER_API int computer_write_file(struct computer *computer, const char *path,
-				     const void *bytes, size_t len, uint32_t mode);
+COMPUTER_API int computer_write_file(struct computer *computer, const char *path, const void *bytes,
+				     size_t len, uint32_t mode);
 COMPUTER_API ssize_t computer_pread(struct computer *computer, const char *path, void *ret_bytes,
 				    size_t len, int64_t offset);
-COMPUTER_API ssize_t computer_pwrite(struct computer *computer, const char *path,
-				     const void *bytes, size_t len, int64_t offset);
+COMPUTER_API ssize_t computer_pwrite(struct computer *computer, const char *path, const void *bytes,
+				     size_t len, int64_t offset);
 COMPUTER_API int computer_truncate(struct computer *computer, const char *path, int64_t size);
 COMPUTER_API int computer_mkdir(struct computer *computer, const char *path, uint32_t mode,
 				bool parents);
@@ -84,10 +84,9 @@ COMPUTER_API ssize_t computer_readlink(struct computer *computer, const char *pa
 				       char *ret_target, size_t size);
 COMPUTER_API int computer_chmod(struct computer *computer, const char *path, uint32_t mode);
 /* Every entry but "." and "..": stops when `fn` answers non-zero, and answers that. */
-COMPUTER_API int computer_list(struct computer *computer, const char *path,
-			       int (*fn)(void *arg, const char *name,
-					 const struct computer_stat *stat),
-			       void *arg);
+COMPUTER_API int
+computer_list(struct computer *computer, const char *path,
+	      int (*fn)(void *arg, const char *name, const struct computer_stat *stat), void *arg);
 /* Everything done so far survives a power cut. */
 COMPUTER_API int computer_sync(struct computer *computer);
 
@@ -122,6 +121,8 @@ enum computer_mount_flag {
 	/* How the kernel is served; without either, io_uring where the host allows it. */
 	COMPUTER_MOUNT_DEV = 1 << 2,   /* by read(2) and write(2) */
 	COMPUTER_MOUNT_URING = 1 << 3, /* by io_uring, or fail with -EOPNOTSUPP */
+	/* Extended attributes: else ENOTSUP, and a new file's first write is one request cheaper. */
+	COMPUTER_MOUNT_XATTRS = 1 << 4,
 };
 
 /* Mount the files at `dir` for as long as this process has the workspace open. */
@@ -132,11 +133,11 @@ COMPUTER_API int computer_umount(struct computer *computer, struct computer_err 
 /* ---- running programs in a container ---- */
 
 struct computer_exec {
-	const char *const *argv; /* ends with NULL */
-	const char *const *envp; /* NULL: a default one */
-	const char *cwd;         /* NULL: /workspace */
+	const char *const *argv;            /* ends with NULL */
+	const char *const *envp;            /* NULL: a default one */
+	const char *cwd;                    /* NULL: /workspace */
 	int stdin_fd, stdout_fd, stderr_fd; /* borrowed; -1: /dev/null */
-	int64_t timeout_ns;      /* 0: none */
+	int64_t timeout_ns;                 /* 0: none */
 };
 
 struct computer_result {

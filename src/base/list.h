@@ -9,15 +9,14 @@ struct list {
 	struct list *next, *prev;
 };
 
-#define list_entry(ptr, type, member) \
-	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define list_entry(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #define list_for_each(pos, head) \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
 /* As list_for_each, and `pos` may be removed in the body. */
-#define list_for_each_safe(pos, head)                                                     \
-	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head);     \
+#define list_for_each_safe(pos, head)                                                 \
+	for (struct list *pos = (head)->next, *pos##_next = pos->next; pos != (head); \
 	     pos = pos##_next, pos##_next = pos->next)
 
 static inline void list_init(struct list *head)

@@ -52,10 +52,10 @@ void map_clear(struct map *map);
  * Walk everything: for (size_t b = 0; b <= map.mask && map.buckets; b++) over map.buckets[b].
  * The macro below does it; the current element may be deleted in the body.
  */
-#define map_for_each(pos, map)                                                             \
-	for (size_t pos##_b = 0; (map)->buckets && pos##_b <= (map)->mask; pos##_b++)      \
-		for (struct map_node *pos = (map)->buckets[pos##_b],                       \
-				     *pos##_next = pos ? pos->next : NULL;                 \
+#define map_for_each(pos, map)                                                        \
+	for (size_t pos##_b = 0; (map)->buckets && pos##_b <= (map)->mask; pos##_b++) \
+		for (struct map_node *pos = (map)->buckets[pos##_b],                  \
+				     *pos##_next = pos ? pos->next : NULL;            \
 		     pos; pos = pos##_next, pos##_next = pos ? pos->next : NULL)
 
 #define map_entry(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

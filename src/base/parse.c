@@ -90,16 +90,11 @@ static int parse_with_unit(const char *text, const struct unit *units, uint64_t 
 int parse_size(const char *text, uint64_t *ret_bytes)
 {
 	static const struct unit units[] = {
-		{"", 1},
-		{"B", 1},
-		{"K", 1ull << 10},
-		{"KiB", 1ull << 10},
-		{"M", 1ull << 20},
-		{"MiB", 1ull << 20},
-		{"G", 1ull << 30},
-		{"GiB", 1ull << 30},
-		{"T", 1ull << 40},
-		{"TiB", 1ull << 40},
+		{"", 1},           {"B", 1},
+		{"K", 1ull << 10}, {"KiB", 1ull << 10},
+		{"M", 1ull << 20}, {"MiB", 1ull << 20},
+		{"G", 1ull << 30}, {"GiB", 1ull << 30},
+		{"T", 1ull << 40}, {"TiB", 1ull << 40},
 		{NULL, 0},
 	};
 	uint64_t value;
@@ -113,8 +108,12 @@ int parse_size(const char *text, uint64_t *ret_bytes)
 int parse_duration(const char *text, int64_t *ret_ns)
 {
 	static const struct unit units[] = {
-		{"", 1000000000},        {"ms", 1000000},          {"s", 1000000000},
-		{"m", 60ull * 1000000000}, {"h", 3600ull * 1000000000}, {"d", 86400ull * 1000000000},
+		{"", 1000000000},
+		{"ms", 1000000},
+		{"s", 1000000000},
+		{"m", 60ull * 1000000000},
+		{"h", 3600ull * 1000000000},
+		{"d", 86400ull * 1000000000},
 		{NULL, 0},
 	};
 	uint64_t value;

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* Borrowed for the call. `data` may hold NULs and need not end in one; it may be NULL if len is 0. */
+/* Borrowed for the call. `data` may hold NULs and need not end in one; it may be NULL if len is 0.
+ */
 struct span {
 	const char *data;
 	size_t len;

@@ -1,6 +1,6 @@
 /* chain.c - which layers a workspace stands on, and which files nobody stands on. */
 #include "base/text.h"
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* changed.c - what differs between two states of one history. Only layers that the two do not share
  * are read; their rows say which inodes may differ, and those are compared. */
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * The reader walks the state as it was; repairs go through the writer's transaction, which the
  * walks do not see.
  */
-#include "check_i.h"
+#include "store/check_i.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* check_content.c - content belongs to an inode, and every unit to one. */
-#include "check_i.h"
+#include "store/check_i.h"
 
 #include <errno.h>
 #include <sys/stat.h>

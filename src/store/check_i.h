@@ -2,7 +2,7 @@
 #ifndef STORE_CHECK_I_H
 #define STORE_CHECK_I_H
 
-#include "store_i.h"
+#include "store/store_i.h"
 
 /* What is known of one inode: its row, and what the other tables say. */
 struct item {

@@ -1,6 +1,6 @@
 /* check_tree.c - every entry leads to an inode, and every inode has a way from the root. */
 #include "base/clock.h"
-#include "check_i.h"
+#include "store/check_i.h"
 
 #include <errno.h>
 #include <stdio.h>

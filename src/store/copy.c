@@ -1,8 +1,8 @@
 /* copy.c - see copy.h. */
-#include "copy.h"
+#include "store/copy.h"
 
 #include "base/fd.h"
-#include "head.h"
+#include "store/head.h"
 
 #include <errno.h>
 #include <sys/stat.h>

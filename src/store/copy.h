@@ -2,7 +2,7 @@
 #ifndef STORE_COPY_H
 #define STORE_COPY_H
 
-#include "store_i.h"
+#include "store/store_i.h"
 
 /*
  * Layers first..last-1 of `from` go into the database `to`, the newest row of each key. Every row

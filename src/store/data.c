@@ -5,7 +5,7 @@
  * reads it any more. Free units are holes of the file, and read as zeros when handed out again.
  */
 #include "base/fd.h"
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* db.c - SQLite connections: how they are opened, kept statements, errors. */
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* head.c - see head.h. */
-#include "head.h"
+#include "store/head.h"
 
 #include <errno.h>
 #include <fcntl.h>

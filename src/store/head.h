@@ -2,7 +2,7 @@
 #ifndef STORE_HEAD_H
 #define STORE_HEAD_H
 
-#include "store_i.h"
+#include "store/store_i.h"
 
 /* What a new head holds. */
 struct head_plan {

@@ -1,7 +1,7 @@
 /* layers.c - snapshot, restore, fork: heads that come and go. Each has one step that decides, a
  * rename; before it nothing has changed, after it only garbage is left to remove. */
 #include "base/clock.h"
-#include "head.h"
+#include "store/head.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/parse.h"
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* maintain.c - merging layers of a deep chain into one. The long part, writing the merged files,
  * needs no lock: it reads files that never change, through connections of its own. */
 #include "base/fd.h"
-#include "copy.h"
-#include "head.h"
+#include "store/copy.h"
+#include "store/head.h"
 
 #include <errno.h>
 #include <fcntl.h>

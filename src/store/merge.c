@@ -1,5 +1,5 @@
 /* merge.c - rows of one table through several layers in order of key; the newest layer wins. */
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <errno.h>
 

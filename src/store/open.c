@@ -1,6 +1,6 @@
 /* open.c - opening and closing a workspace, and what a crash left behind. */
 #include "base/clock.h"
-#include "head.h"
+#include "store/head.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* path.c - the files of a workspace: where they are, linking, renaming, syncing. */
 #include "base/fd.h"
 #include "base/text.h"
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* portable.c - a whole workspace in one file, and back. */
 #include "base/clock.h"
 #include "base/fd.h"
-#include "copy.h"
-#include "head.h"
+#include "store/copy.h"
+#include "store/head.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* read.c - looking rows up, through the layers. */
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <errno.h>
 #include <sys/stat.h>

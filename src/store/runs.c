@@ -1,5 +1,5 @@
 /* runs.c - sets of units as sorted runs. */
-#include "store_i.h"
+#include "store/store_i.h"
 
 void runs_clear(struct runs *runs)
 {

@@ -1,6 +1,6 @@
 /* schema.c - the tables, and telling our files from others. */
 #include "base/fd.h"
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* seek.c - the next unit that is no hole, and how much room the disk has. */
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <errno.h>
 #include <sys/statvfs.h>

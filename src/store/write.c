@@ -1,6 +1,6 @@
 /* write.c - one transaction of rows, its commit, and what makes it durable. */
 #include "base/clock.h"
-#include "store_i.h"
+#include "store/store_i.h"
 
 #include <assert.h>
 #include <errno.h>

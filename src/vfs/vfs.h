@@ -2,8 +2,8 @@
  *
  * While a workspace is awake the inode cache is the truth. A change is made in memory under one
  * lock, asks the gate, is recorded, and marks rows dirty; a flusher thread writes all dirty rows in
- * one transaction every VFS_FLUSH_MS, and on fsync. What is on disk is therefore always a state that
- * existed. Every function may be called from any thread.
+ * one transaction every VFS_FLUSH_MS, and on fsync. What is on disk is therefore always a state
+ * that existed. Every function may be called from any thread.
  *
  * Inode operations are those of a kernel filesystem and serve FUSE; path operations are sys/sys.h
  * through vfs_sys.h. Both end in the same functions (vfs_i.h).
@@ -38,10 +38,11 @@ struct store;
 struct vfs_ctx {
 	struct gate_who who;
 	bool (*in_group)(const struct vfs_ctx *ctx, uint32_t gid);
-	/* Permissions were checked already (by the kernel: default_permissions), or do not apply. */
+	/* Permissions were checked already (by the kernel: default_permissions), or do not apply.
+	 */
 	bool trusted;
-	/* The kernel cache the call came through (a struct fuse), or NULL: it is not told of its own
-	 * changes and not asked to write back what it is just writing. */
+	/* The kernel cache the call came through (a struct fuse), or NULL: it is not told of its
+	 * own changes and not asked to write back what it is just writing. */
 	const void *source;
 };
 
@@ -89,7 +90,7 @@ enum vfs_event_kind {
 	VFS_EVENT_MODIFY, /* content */
 	VFS_EVENT_ATTR,
 	VFS_EVENT_DELETE,
-	VFS_EVENT_MOVE, /* `parent`, `name` is where it was; parent2, name2 where it is */
+	VFS_EVENT_MOVE,  /* `parent`, `name` is where it was; parent2, name2 where it is */
 	VFS_EVENT_RESET, /* everything may be different */
 };
 
@@ -145,7 +146,8 @@ enum vfs_set {
 	VFS_SET_MTIME_NOW = 1 << 8,
 	VFS_SET_KILLPRIV = 1 << 9, /* with SIZE or UID: drop setuid, setgid */
 	VFS_SET_QUIET = 1 << 10,   /* bookkeeping of a cache: neither asked nor recorded */
-	VFS_SET_HANDLE = 1 << 11,  /* through a descriptor open for writing: SIZE needs no permission */
+	VFS_SET_HANDLE =
+		1 << 11, /* through a descriptor open for writing: SIZE needs no permission */
 };
 
 int vfs_setattr(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, unsigned set,
@@ -190,8 +192,8 @@ enum vfs_write_flag {
 };
 ssize_t vfs_write(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int64_t offset,
 		  const void *bytes, size_t len, unsigned flags) MUST_USE;
-int vfs_fallocate(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int mode,
-		  int64_t offset, int64_t len) MUST_USE;
+int vfs_fallocate(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int mode, int64_t offset,
+		  int64_t len) MUST_USE;
 /* SEEK_DATA and SEEK_HOLE. -ENXIO. */
 int64_t vfs_lseek(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int64_t offset,
 		  int whence) MUST_USE;
@@ -211,8 +213,8 @@ struct vfs_entry {
 	uint64_t cookie;
 	struct vfs_attr attr; /* without `plus`: ino and the type in mode only */
 };
-int vfs_readdir(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, uint64_t cookie,
-		bool plus, int (*fn)(void *arg, const struct vfs_entry *entry), void *arg) MUST_USE;
+int vfs_readdir(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, uint64_t cookie, bool plus,
+		int (*fn)(void *arg, const struct vfs_entry *entry), void *arg) MUST_USE;
 
 int vfs_access(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int mask) MUST_USE;
 
@@ -259,7 +261,8 @@ struct vfs_stats {
 void vfs_get_stats(struct vfs *vfs, struct vfs_stats *ret_stats);
 int vfs_set_quota(struct vfs *vfs, uint64_t bytes, uint64_t inodes) MUST_USE;
 
-/* Record something that is not a file operation (exec, mount, snapshot), durably with the next flush. */
+/* Record something that is not a file operation (exec, mount, snapshot), durably with the next
+ * flush. */
 void vfs_record(struct vfs *vfs, const struct gate_record *record);
 
 #endif
