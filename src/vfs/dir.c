@@ -29,11 +29,20 @@ static struct dentry *find(const struct vfs *vfs, int64_t parent, struct span na
 	return NULL;
 }
 
+static bool is_small(size_t name_len)
+{
+	return offsetof(struct dentry, name) + name_len <= DENTRY_SMALL;
+}
+
 static struct dentry *dentry_new(struct vfs *vfs, struct inode *dir, struct span name,
 				 uint64_t hash)
 {
-	struct dentry *dentry = mem_alloc(sizeof(*dentry) + name.len);
+	struct dentry *dentry;
 
+	if (is_small(name.len))
+		dentry = pool_get(&vfs->dentry_pool);
+	else
+		dentry = mem_alloc(sizeof(*dentry) + name.len);
 	*dentry = (struct dentry){
 		.parent = dir->row.ino,
 		.index = NO_INDEX,
@@ -57,7 +66,10 @@ void dentry_free(struct vfs *vfs, struct dentry *dentry)
 	list_del(&dentry->dirty);
 	list_del(&dentry->sibling);
 	map_del(&vfs->dentries, &dentry->node);
-	free(dentry);
+	if (is_small(dentry->name_len))
+		pool_put(&vfs->dentry_pool, dentry);
+	else
+		free(dentry);
 }
 
 /* ---- order ---- */

@@ -135,8 +135,13 @@ static void freeze_inode(struct frozen *frozen, struct inode *inode)
 	inode->state |= INODE_IN_DB;
 }
 
-static void freeze(struct vfs *vfs, struct frozen *frozen)
+static struct frozen *freeze(struct vfs *vfs)
 {
+	struct frozen *frozen;
+
+	if (!vfs->frozen)
+		vfs->frozen = mem_alloc0(sizeof(*vfs->frozen));
+	frozen = vfs->frozen;
 	frozen->number = ++vfs->freezing;
 	frozen->changes = vfs->frozen_changes = vfs->changes;
 	frozen->dirty_bytes = vfs->dirty_bytes;
@@ -165,6 +170,7 @@ static void freeze(struct vfs *vfs, struct frozen *frozen)
 	frozen->used_bytes = vfs->used_bytes;
 	frozen->used_inodes = vfs->used_inodes;
 	frozen->batch = gate_take(vfs->gate);
+	return frozen;
 }
 
 /* ---- write: without locks ---- */
@@ -379,14 +385,27 @@ static void failed(struct vfs *vfs, struct frozen *frozen)
 		gate_put_back(vfs->gate, frozen->batch);
 }
 
-static void frozen_clear(struct frozen *frozen)
+/* Ready for the next flush, which needs about the same room. */
+static void frozen_reset(struct frozen *frozen)
 {
 	for (size_t i = 0; i < frozen->xattrs_len; i++)
 		free(frozen->xattrs[i].copy);
+	frozen->inodes_len = frozen->dentries_len = 0;
+	frozen->units_len = frozen->xattrs_len = 0;
+}
+
+void flush_trim(struct vfs *vfs)
+{
+	struct frozen *frozen = vfs->frozen;
+
+	if (!frozen)
+		return;
 	free(frozen->inodes);
 	free(frozen->dentries);
 	free(frozen->units);
 	free(frozen->xattrs);
+	free(frozen);
+	vfs->frozen = NULL;
 }
 
 static void finish(struct vfs *vfs, struct frozen *frozen, bool durable, int r)
@@ -422,7 +441,7 @@ static int make_durable(struct vfs *vfs, uint64_t changes)
 /* Under `flush`. */
 static int flush_once(struct vfs *vfs, bool durable)
 {
-	struct frozen frozen = {0};
+	struct frozen *frozen;
 	uint64_t flushed;
 	int r;
 
@@ -437,14 +456,14 @@ static int flush_once(struct vfs *vfs, bool durable)
 
 	pthread_rwlock_wrlock(&vfs->io);
 	vfs_lock(vfs);
-	freeze(vfs, &frozen);
+	frozen = freeze(vfs);
 	vfs_unlock(vfs);
 	pthread_rwlock_unlock(&vfs->io);
-	r = write_frozen(vfs->store, &frozen, durable);
+	r = write_frozen(vfs->store, frozen, durable);
 	vfs_lock(vfs);
-	finish(vfs, &frozen, durable, r);
+	finish(vfs, frozen, durable, r);
 	vfs_unlock(vfs);
-	frozen_clear(&frozen);
+	frozen_reset(frozen);
 	return r;
 }
 
@@ -503,7 +522,6 @@ int flush_throttle(struct vfs *vfs)
 
 int flush_exclusive(struct vfs *vfs, int (*fn)(void *arg, struct store *store), void *arg)
 {
-	struct frozen frozen = {0};
 	bool dirty;
 	int r = 0;
 
@@ -514,10 +532,11 @@ int flush_exclusive(struct vfs *vfs, int (*fn)(void *arg, struct store *store), 
 	vfs_lock(vfs);
 	dirty = vfs->changes != vfs->flushed_changes;
 	if (r == 0 && dirty) {
-		freeze(vfs, &frozen);
-		r = write_frozen(vfs->store, &frozen, true);
-		finish(vfs, &frozen, true, r);
-		frozen_clear(&frozen);
+		struct frozen *frozen = freeze(vfs);
+
+		r = write_frozen(vfs->store, frozen, true);
+		finish(vfs, frozen, true, r);
+		frozen_reset(frozen);
 	}
 	if (r == 0) {
 		r = fn(arg, vfs->store);

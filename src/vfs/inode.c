@@ -63,7 +63,7 @@ struct inode *inode_peek(const struct vfs *vfs, int64_t ino)
 
 static struct inode *enter_new(struct vfs *vfs, const struct store_node *row)
 {
-	struct inode *inode = mem_alloc0(sizeof(*inode));
+	struct inode *inode = pool_get(&vfs->inode_pool);
 
 	inode->row = *row;
 	inode->cut_frozen = INT64_MAX;
@@ -273,7 +273,7 @@ void inode_free(struct vfs *vfs, struct inode *inode)
 	file_forget(inode);
 	xattr_free_all(inode);
 	lock_free_all(inode);
-	free(inode);
+	pool_put(&vfs->inode_pool, inode);
 }
 
 void inode_attr(const struct inode *inode, struct vfs_attr *ret_attr)

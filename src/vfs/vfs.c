@@ -34,6 +34,9 @@ static void vfs_free(struct vfs *vfs)
 		inode_free(vfs, map_entry(node, struct inode, node));
 	map_clear(&vfs->inodes);
 	map_clear(&vfs->dentries);
+	pool_clear(&vfs->inode_pool);
+	pool_clear(&vfs->dentry_pool);
+	flush_trim(vfs);
 	while (!list_empty(&vfs->watches)) {
 		struct watch *watch = list_entry(vfs->watches.next, struct watch, link);
 
@@ -91,6 +94,8 @@ int vfs_open_take(struct store *store, const struct vfs_options *options, struct
 	vfs->readonly = options->readonly;
 	vfs->dirty_max = options->dirty_max ? options->dirty_max : DIRTY_MAX;
 	vfs->cache_max = options->cache_max ? options->cache_max : CACHE_MAX;
+	pool_init(&vfs->inode_pool, sizeof(struct inode));
+	pool_init(&vfs->dentry_pool, DENTRY_SMALL);
 	list_init(&vfs->lru);
 	list_init(&vfs->dirty);
 	list_init(&vfs->dirty_dentries);
@@ -226,6 +231,9 @@ void vfs_idle(struct vfs *vfs)
 		inode_content_drop(vfs, list_entry(vfs->contents.next, struct inode, content));
 	shrink(&vfs->inodes);
 	shrink(&vfs->dentries);
+	pool_trim(&vfs->inode_pool);
+	pool_trim(&vfs->dentry_pool);
+	flush_trim(vfs);
 	store_release_memory(vfs->store);
 	pthread_mutex_unlock(&vfs->lock);
 	pthread_mutex_unlock(&vfs->flush);

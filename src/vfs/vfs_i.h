@@ -21,6 +21,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "store/store.h"
+#include "vfs/pool.h"
 #include "vfs/vfs.h"
 
 #include <pthread.h>
@@ -128,6 +129,9 @@ struct dentry {
 	char name[];
 };
 
+/* Entries with names that fit are of this size, and in a pool. */
+#define DENTRY_SMALL 128
+
 struct watch {
 	struct list link;
 	uint64_t id;
@@ -144,6 +148,7 @@ struct vfs {
 	bool readonly;
 	uint64_t seed;               /* of name hashes */
 	struct map inodes, dentries; /* in memory */
+	struct pool inode_pool, dentry_pool;
 	struct list lru, dirty, dirty_dentries;
 	size_t lru_len;
 	pthread_cond_t content; /* with `lock`: an inode is no longer busy, a pull is over */
@@ -156,10 +161,11 @@ struct vfs {
 	bool counters_dirty;
 	/* flush */
 	pthread_mutex_t flush;
-	uint64_t freezing; /* number of the newest flush that froze */
-	uint64_t flushed;  /* ... that committed */
-	uint64_t durable;  /* ... that is on disk */
-	uint64_t changes;  /* counts every change; for "is there anything since" */
+	struct frozen *frozen; /* under `flush`: its arrays are used again */
+	uint64_t freezing;     /* number of the newest flush that froze */
+	uint64_t flushed;      /* ... that committed */
+	uint64_t durable;      /* ... that is on disk */
+	uint64_t changes;      /* counts every change; for "is there anything since" */
 	uint64_t frozen_changes, flushed_changes, durable_changes;
 	int flush_error; /* of the last flush; 0 when it succeeded */
 	pthread_t flusher;
@@ -280,6 +286,8 @@ int flush_throttle(struct vfs *vfs) MUST_USE;
 int flush_exclusive(struct vfs *vfs, int (*fn)(void *arg, struct store *store), void *arg) MUST_USE;
 int flush_start(struct vfs *vfs) MUST_USE; /* the thread */
 void flush_stop(struct vfs *vfs);
+/* Free what flushes keep for the next. Under `flush`. */
+void flush_trim(struct vfs *vfs);
 
 /* ---- perm.c ---- */
 
