@@ -71,6 +71,7 @@ enum crash_phase {
 struct crash_log {
 	uint64_t seed;
 	_Atomic uint32_t ready;                /* the place can be used */
+	_Atomic uint32_t killed;               /* from here on calls may fail */
 	_Atomic uint32_t next[CRASH_FILES];    /* version to write next */
 	_Atomic uint32_t started[CRASH_FILES]; /* last one begun */
 	_Atomic uint32_t acked[CRASH_FILES];   /* last one promised to last */

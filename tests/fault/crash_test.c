@@ -202,7 +202,8 @@ static int writer(bool names, uint64_t rng)
 		r = names ? crash_dir_step(place, test.log, history, &rng)
 			  : crash_write_step(place, test.log, &rng);
 	/* what a call says that was under way when its server died, or comes after */
-	if (r == -ENOTCONN || r == -ECONNABORTED || r == -EIO || r == -ENODEV)
+	if (atomic_load(&test.log->killed) &&
+	    (r == -ENOTCONN || r == -ECONNABORTED || r == -ECANCELED || r == -ENODEV || r == -EIO))
 		return 0;
 	printf("# a writer was told %s\n", text_errno(-r));
 	fflush(stdout);
@@ -214,7 +215,7 @@ static int prepare_mounted(void)
 	struct place *place = place_dir_new(test.mount);
 	int r = place ? crash_prepare(place, test.log) : -errno;
 
-	if (r == -ENOTCONN || r == -ECONNABORTED)
+	if (r == -ENOTCONN || r == -ECONNABORTED || r == -ECANCELED)
 		return 0; /* the owner's own trouble, told by it */
 	if (r < 0)
 		printf("# preparing: %s\n", text_errno(-r));
@@ -329,6 +330,7 @@ static int work_and_kill(pid_t pid, enum beside beside, bool mounted, uint64_t *
 		printf("# the owner ended by itself: 0x%x\n", (unsigned)status);
 		bad = 1;
 	} else {
+		atomic_store(&test.log->killed, 1);
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
 	}
@@ -348,6 +350,7 @@ static int round_of(enum beside beside, bool mounted, uint64_t *rng)
 	pid_t pid;
 
 	atomic_store(&test.log->ready, 0);
+	atomic_store(&test.log->killed, 0);
 	atomic_store(&test.log->phase, CRASH_RUN);
 	fflush(stdout);
 	pid = fork();

@@ -1,10 +1,10 @@
 /* with_mount.c - run a command with a fresh workspace mounted.
  *
- *   with_mount COMMAND ARGS...      "@" among the words is the mount point
+ *   with_mount [--dev|--uring] [--xattrs] COMMAND ARGS...
  *
- * The workspace lies under $TMPDIR (/var/tmp: a disk), is mounted for every user, and is closed and
- * checked afterwards. Exit status: the command's; 99 when the workspace is damaged; 77 when this
- * host cannot mount.
+ * "@" among the words is the mount point. The workspace lies under $TMPDIR (/var/tmp: a disk), is
+ * mounted for every user, and is closed and checked afterwards. Exit status: the command's; 99 when
+ * the workspace is damaged; 77 when this host cannot mount.
  */
 #include "base/text.h"
 #include "computer.h"
@@ -70,7 +70,7 @@ static int reopen(const char *db)
 	return 0;
 }
 
-static int with_mount(int argc, char **argv, const char *db, char *dir)
+static int with_mount(int argc, char **argv, const char *db, char *dir, unsigned flags)
 {
 	struct computer_err err = {0};
 	struct computer *computer = NULL;
@@ -78,11 +78,11 @@ static int with_mount(int argc, char **argv, const char *db, char *dir)
 
 	r = computer_open(db, COMPUTER_CREATE | COMPUTER_EXCL, &computer, &err);
 	if (r == 0)
-		r = computer_mount(computer, dir, COMPUTER_MOUNT_ALLOW_OTHER, &err);
+		r = computer_mount(computer, dir, flags | COMPUTER_MOUNT_ALLOW_OTHER, &err);
 	if (r < 0) {
 		fprintf(stderr, "with_mount: %s\n", err.text);
 		computer_close(computer, NULL);
-		return r == -EPERM || r == -ENOENT || r == -EACCES ? SKIP : 1;
+		return r == -EPERM || r == -ENOENT || r == -EACCES || r == -EOPNOTSUPP ? SKIP : 1;
 	}
 	status = run(argc, argv, dir);
 	if (computer_umount(computer, &err) < 0)
@@ -95,14 +95,28 @@ static int with_mount(int argc, char **argv, const char *db, char *dir)
 	return r ? r : status;
 }
 
+#define NO_FLAG (1u << 31)
+
+static unsigned flag_of(const char *word)
+{
+	if (strcmp(word, "--dev") == 0)
+		return COMPUTER_MOUNT_DEV;
+	if (strcmp(word, "--uring") == 0)
+		return COMPUTER_MOUNT_URING;
+	return strcmp(word, "--xattrs") == 0 ? COMPUTER_MOUNT_XATTRS : NO_FLAG;
+}
+
 int main(int argc, char **argv)
 {
 	const char *tmp = getenv("TMPDIR");
 	char base[256], db[300], dir[300];
-	int status;
+	unsigned flags = 0;
+	int status, skip = 1;
 
-	if (argc < 2) {
-		fprintf(stderr, "usage: with_mount COMMAND ARGS...\n");
+	for (; skip < argc && argv[skip][0] == '-'; skip++)
+		flags |= flag_of(argv[skip]);
+	if (skip >= argc || (flags & NO_FLAG)) {
+		fprintf(stderr, "usage: with_mount [--dev|--uring] [--xattrs] COMMAND ARGS...\n");
 		return 2;
 	}
 	snprintf(base, sizeof(base), "%s/with-mount.XXXXXX", tmp ? tmp : "/var/tmp");
@@ -116,7 +130,7 @@ int main(int argc, char **argv)
 		perror(dir);
 		return 1;
 	}
-	status = with_mount(argc - 1, argv + 1, db, dir);
+	status = with_mount(argc - skip, argv + skip, db, dir, flags);
 	nftw(base, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return status;
 }
