@@ -201,7 +201,7 @@ static void *notify(void *arg)
 	while (!fuse->stopping) {
 		struct notice *notices = fuse->notices;
 		bool reset = fuse->reset_due;
-		uint64_t upto = fuse->notices_in;
+		uint64_t limit = fuse->notices_in;
 
 		if (!notices && !reset) {
 			pthread_cond_wait(&fuse->noticed, &fuse->lock);
@@ -219,7 +219,7 @@ static void *notify(void *arg)
 		free_notices(notices);
 
 		pthread_mutex_lock(&fuse->lock);
-		fuse->notices_out = upto;
+		fuse->notices_out = limit;
 		pthread_cond_broadcast(&fuse->changed);
 	}
 	pthread_cond_broadcast(&fuse->changed);
@@ -229,11 +229,11 @@ static void *notify(void *arg)
 
 void fuse_notified(struct fuse *fuse)
 {
-	uint64_t upto;
+	uint64_t limit;
 
 	pthread_mutex_lock(&fuse->lock);
-	upto = fuse->notices_in;
-	while (fuse->notices_out < upto && !fuse->ended && !fuse->stopping)
+	limit = fuse->notices_in;
+	while (fuse->notices_out < limit && !fuse->ended && !fuse->stopping)
 		pthread_cond_wait(&fuse->changed, &fuse->lock);
 	pthread_mutex_unlock(&fuse->lock);
 }
