@@ -471,7 +471,7 @@ static void random_history(void **state)
 {
 	struct world *world = mem_alloc0(sizeof(*world));
 	const char *seed = getenv("SEED"), *length = getenv("HISTORY");
-	uint64_t first = 20240531, steps = 500;
+	uint64_t first = 20240531, steps = 300;
 
 	if (seed)
 		OK(parse_u64(seed, &first));
