@@ -159,8 +159,8 @@ static int falloc_in(struct vfs *vfs, const struct vfs_ctx *ctx, struct inode *i
 		r = reserve(vfs, inode, mode, range);
 	if (r < 0)
 		return r;
-	if (file_kills_privileges(ctx, false))
-		file_drop_privileges(vfs, inode);
+	if (file_kills_privileges(ctx, ctx->who.uid != 0)) /* the kernel leaves it to us */
+		file_drop_privileges(vfs, ctx, inode);
 	/* as ext4 and tmpfs do, also when only blocks are reserved */
 	inode_touch(vfs, inode, TOUCH_CTIME | TOUCH_MTIME);
 	vfs_note(vfs, ctx,
@@ -388,8 +388,8 @@ static int64_t copy_in(struct vfs *vfs, const struct vfs_ctx *ctx, struct copy *
 	}
 	if (done == 0)
 		return n;
-	if (file_kills_privileges(ctx, false))
-		file_drop_privileges(vfs, copy->to);
+	if (file_kills_privileges(ctx, ctx->who.uid != 0))
+		file_drop_privileges(vfs, ctx, copy->to);
 	inode_touch(vfs, copy->to, TOUCH_CTIME | TOUCH_MTIME);
 	vfs_note(vfs, ctx,
 		 (struct gate_record){.op = GATE_COPY,

@@ -243,7 +243,7 @@ static void set_owner(const struct setting *s)
 	if (s->set & VFS_SET_GID)
 		row->gid = s->attr->gid;
 	if (!(s->set & VFS_SET_MODE))
-		file_drop_privileges(s->vfs, s->inode);
+		file_drop_privileges(s->vfs, s->ctx, s->inode);
 }
 
 static void set_times(const struct setting *s)
@@ -276,7 +276,7 @@ static int apply(const struct setting *s)
 	if (r < 0 || !(s->set & any))
 		return r;
 	if ((s->set & VFS_SET_SIZE) && kill)
-		file_drop_privileges(s->vfs, s->inode);
+		file_drop_privileges(s->vfs, s->ctx, s->inode);
 	if (s->set & (VFS_SET_UID | VFS_SET_GID))
 		set_owner(s);
 	if (s->set & VFS_SET_MODE)

@@ -21,11 +21,14 @@ void io_unlock(struct vfs *vfs)
 	pthread_rwlock_unlock(&vfs->io);
 }
 
-void file_drop_privileges(struct vfs *vfs, struct inode *inode)
+void file_drop_privileges(struct vfs *vfs, const struct vfs_ctx *ctx, struct inode *inode)
 {
 	uint32_t drop = S_ISUID;
 
-	if (inode->row.mode & S_IXGRP)
+	/* Without group execution setgid means nothing much; only strangers to the group lose it. A
+	 * kernel says so only then. */
+	if ((inode->row.mode & S_IXGRP) ||
+	    (ctx->who.uid != 0 && !perm_in_group(ctx, inode->row.gid)))
 		drop |= S_ISGID;
 	if (inode_is_dir(inode) || !(inode->row.mode & drop))
 		return;
@@ -53,7 +56,7 @@ static int open_truncate(struct vfs *vfs, const struct vfs_ctx *ctx, struct inod
 	if (r < 0)
 		return r;
 	if (file_kills_privileges(ctx, false))
-		file_drop_privileges(vfs, inode);
+		file_drop_privileges(vfs, ctx, inode);
 	inode_touch(vfs, inode, TOUCH_CTIME | TOUCH_MTIME);
 	vfs_note(vfs, ctx, (struct gate_record){.op = GATE_TRUNCATE, .ino = inode->row.ino});
 	watch_tell(vfs, ctx, VFS_EVENT_MODIFY, inode, 0, SPAN_EMPTY);
@@ -155,7 +158,7 @@ static void written(struct vfs *vfs, const struct vfs_ctx *ctx, struct inode *in
 		    size_t len, unsigned flags)
 {
 	if (file_kills_privileges(ctx, flags & VFS_WRITE_KILLPRIV))
-		file_drop_privileges(vfs, inode);
+		file_drop_privileges(vfs, ctx, inode);
 	if (!(flags & VFS_WRITE_CACHE))
 		inode_touch(vfs, inode, TOUCH_CTIME | TOUCH_MTIME);
 	vfs_note(vfs, ctx,

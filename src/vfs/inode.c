@@ -124,8 +124,8 @@ static void new_mode(const struct vfs_ctx *ctx, const struct inode *dir, struct 
 	row->gid = dir->row.gid;
 	if (S_ISDIR(row->mode))
 		row->mode |= S_ISGID;
-	else if ((row->mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && ctx->who.uid != 0 &&
-		 !perm_in_group(ctx, row->gid))
+	else if ((row->mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && !ctx->trusted &&
+		 ctx->who.uid != 0 && !perm_in_group(ctx, row->gid))
 		row->mode &= ~(uint32_t)S_ISGID;
 }
 

@@ -22,7 +22,7 @@ void io_unlock(struct vfs *vfs);
 /* Does this caller's change of content take setuid and setgid away? The kernel says so for its own.
  */
 bool file_kills_privileges(const struct vfs_ctx *ctx, bool kernel_says);
-void file_drop_privileges(struct vfs *vfs, struct inode *inode);
+void file_drop_privileges(struct vfs *vfs, const struct vfs_ctx *ctx, struct inode *inode);
 
 /* ---- content.c ---- */
 

@@ -446,7 +446,7 @@ static int write_whole(const struct whole *w)
 		r = content_put(vfs, inode, w->content);
 	if (r == 0) {
 		if (file_kills_privileges(&w->s->ctx, false) && w->place->inode)
-			file_drop_privileges(vfs, inode);
+			file_drop_privileges(vfs, &w->s->ctx, inode);
 		inode_touch(vfs, inode, TOUCH_CTIME | TOUCH_MTIME);
 		if (mtime != SYS_OMIT && mtime != SYS_NOW)
 			inode->row.mtime = mtime;

@@ -277,6 +277,14 @@ static void describe(const struct op *op, char *text, size_t size)
 
 /* ---- dumps ---- */
 
+void see_attr(struct result *result, const struct shown *shown)
+{
+	snprintf(result->text, sizeof(result->text), "%o nlink %u %u:%u size %lld", shown->mode,
+		 shown->nlink, shown->uid, shown->gid,
+		 S_ISDIR(shown->mode) ? 0 : (long long)shown->size);
+	result->seen = hash_more(0, result->text, strlen(result->text));
+}
+
 void show_line(struct buf *out, const struct shown *shown)
 {
 	bool set = shown->mtime < (int64_t)1000000000 * 1000000000;
@@ -377,9 +385,9 @@ static void worker_step(struct worker *w)
 		return;
 	worker_say(w, "results differ");
 	for (size_t i = 0; i < options.targets; i++)
-		printf("# %s: %lld %s, saw %016llx\n", options.target[i], (long long)result[i].r,
+		printf("# %s: %lld %s, saw %016llx %s\n", options.target[i], (long long)result[i].r,
 		       result[i].r < 0 ? text_errno((int)-result[i].r) : "",
-		       (unsigned long long)result[i].seen);
+		       (unsigned long long)result[i].seen, result[i].text);
 }
 
 static void *worker_run(void *arg)

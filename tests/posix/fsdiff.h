@@ -33,6 +33,7 @@ struct op {
 struct result {
 	int64_t r;
 	uint64_t seen;
+	char text[96]; /* in words, of a stat */
 };
 
 /* A tree seen by one worker: where operations go. Used by one thread. */
@@ -67,6 +68,8 @@ struct shown {
 	int64_t size, mtime;
 	uint64_t content; /* of a file or link, and its extended attributes */
 };
+/* What a stat says: compared and, on a difference, shown. */
+void see_attr(struct result *result, const struct shown *shown);
 void show_line(struct buf *out, const struct shown *shown);
 
 #endif

@@ -39,12 +39,13 @@ static const char *full(const struct posix_view *v, const char *path, char *room
 	return *path ? room : "";
 }
 
-static uint64_t hash_stat(const struct stat *st)
+static void see_stat(struct result *result, const struct stat *st)
 {
-	uint64_t words[5] = {st->st_mode, st->st_uid, st->st_gid, st->st_nlink,
-			     S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size};
-
-	return hash_more(0, words, sizeof(words));
+	see_attr(result, &(struct shown){.mode = st->st_mode,
+					 .nlink = (uint32_t)st->st_nlink,
+					 .uid = st->st_uid,
+					 .gid = st->st_gid,
+					 .size = st->st_size});
 }
 
 /* ---- with paths ---- */
@@ -75,7 +76,7 @@ static int64_t op_stat(const struct posix_view *v, const struct op *op, struct r
 
 	if (fstatat(v->root, op->path, &st, flags) < 0)
 		return -errno;
-	result->seen = hash_stat(&st);
+	see_stat(result, &st);
 	return 0;
 }
 
@@ -222,7 +223,7 @@ static int64_t op_fstat(const struct posix_view *v, const struct op *op, struct 
 
 	if (fstat(v->fd[op->slot], &st) < 0)
 		return -errno;
-	result->seen = hash_stat(&st);
+	see_stat(result, &st);
 	return 0;
 }
 

@@ -75,12 +75,13 @@ void sys_close_all(void)
 	workspace_count = 0;
 }
 
-static uint64_t hash_stat(const struct sys_stat *st)
+static void see_stat(struct result *result, const struct sys_stat *st)
 {
-	uint64_t words[5] = {st->mode, st->uid, st->gid, st->nlink,
-			     S_ISDIR(st->mode) ? 0 : (uint64_t)st->size};
-
-	return hash_more(0, words, sizeof(words));
+	see_attr(result, &(struct shown){.mode = st->mode,
+					 .nlink = (uint32_t)st->nlink,
+					 .uid = st->uid,
+					 .gid = st->gid,
+					 .size = st->size});
 }
 
 /* One actor's side of one operation. */
@@ -272,7 +273,7 @@ static int64_t run_slot(struct sys_view *v, const struct op *op, struct result *
 	case OP_fstat:
 		r = sys_fstat(sys, fd, &st);
 		if (r >= 0)
-			result->seen = hash_stat(&st);
+			see_stat(result, &st);
 		return r;
 	case OP_fsync:
 		return sys_fsync(sys, fd, false);
@@ -327,7 +328,7 @@ static int64_t run_path(const struct op *op, const struct side *s, struct result
 	case OP_stat:
 		r = sys_stat(s->sys, s->root, s->path, nofollow, &st);
 		if (r >= 0)
-			result->seen = hash_stat(&st);
+			see_stat(result, &st);
 		return r;
 	case OP_symlink:
 		return sys_symlink(s->sys, s->root, s->path, s->path2);
