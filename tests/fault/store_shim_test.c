@@ -140,8 +140,7 @@ static void work(struct fixture *fixture, bool power)
 			_exit(3);
 		store = open_at(fixture->path, 0);
 	}
-	now = read_state(store);
-	now = set(store, now, 2, false, power);
+	now = set(store, read_state(store), 2, false, power);
 	now = set(store, now, 3, true, power);
 	now = set(store, now, 4, false, power);
 	begin_step(now);
@@ -157,8 +156,8 @@ static void work(struct fixture *fixture, bool power)
 	now = set(store, now, 7, false, power);
 	begin_step(now);
 	now = end_step(store, store_delete_snapshot(store, "kept", NULL), true);
-	now = set(store, now, 8, false, power);
-	begin_step(now);
+	(void)set(store, now, 8, false, power);
+	begin_step(read_state(store));
 	store_close(store);
 	notes->safe = notes->count - 1;
 	notes->fired = shim_fired();

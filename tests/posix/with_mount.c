@@ -2,12 +2,13 @@
  *
  *   with_mount [--dev|--uring] [--xattrs] COMMAND ARGS...
  *
- * "@" among the words is the mount point. The workspace lies under $TMPDIR (/var/tmp: a disk), is
- * mounted for every user, and is closed and checked afterwards. Exit status: the command's; 99 when
- * the workspace is damaged; 77 when this host cannot mount.
+ * "@", alone or after "=", is the mount point. The workspace lies under $TMPDIR (/var/tmp: a disk),
+ * is mounted for every user, and is closed and checked afterwards. Exit status: the command's; 99
+ * when the workspace is damaged; 77 when this host cannot mount.
  */
 #include "base/text.h"
 #include "computer.h"
+#include "computer/ops.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,21 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return 0;
 }
 
+/* "@" and "NAME=@" are the mount point. */
+static char *mount_point(char *word, char *dir)
+{
+	size_t len = strlen(word);
+	char *text;
+
+	if (strcmp(word, "@") == 0)
+		return dir;
+	if (len < 2 || strcmp(word + len - 2, "=@") != 0)
+		return word;
+	if (asprintf(&text, "%.*s%s", (int)len - 1, word, dir) < 0)
+		abort();
+	return text; /* until exec */
+}
+
 static int run(int argc, char **argv, char *dir)
 {
 	char *words[WORDS_MAX + 1] = {NULL};
@@ -40,7 +56,7 @@ static int run(int argc, char **argv, char *dir)
 	pid_t pid;
 
 	for (int i = 0; i < argc && i < WORDS_MAX; i++)
-		words[i] = strcmp(argv[i], "@") == 0 ? dir : argv[i];
+		words[i] = mount_point(argv[i], dir);
 	pid = fork();
 	if (pid == 0) {
 		execvp(words[0], words);
@@ -52,22 +68,32 @@ static int run(int argc, char **argv, char *dir)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static void say_problem(void *arg, const char *text, bool repaired)
+{
+	(void)arg;
+	(void)repaired;
+	fprintf(stderr, "with_mount: check: %s\n", text);
+}
+
 /* What reopening says: 0 or DAMAGED. */
 static int reopen(const char *db)
 {
-	struct computer_err err = {0};
-	struct computer_stat st;
+	struct err err = ERR_INIT;
 	struct computer *computer;
+	uint64_t left = 0;
+	int r;
 
-	if (computer_open(db, 0, &computer, &err) < 0) {
+	r = computer_open(db, 0, &computer, err_api(&err));
+	if (r < 0) {
 		fprintf(stderr, "with_mount: reopening: %s\n", err.text);
 		return DAMAGED;
 	}
-	if (computer_stat(computer, "/", true, &st) < 0 || computer_close(computer, &err) < 0) {
-		fprintf(stderr, "with_mount: after reopening: %s\n", err.text);
-		return DAMAGED;
-	}
-	return 0;
+	r = computer_check(computer, false, say_problem, NULL, &left, &err);
+	if (r < 0)
+		fprintf(stderr, "with_mount: check: %s\n", err.text);
+	if (computer_close(computer, err_api(&err)) < 0)
+		r = -EIO;
+	return r < 0 || left ? DAMAGED : 0;
 }
 
 static int with_mount(int argc, char **argv, const char *db, char *dir, unsigned flags)
