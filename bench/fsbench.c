@@ -169,10 +169,14 @@ static void print_row(struct row *row)
 		qsort(row->ns[i], (size_t)row->count, sizeof(row->ns[i][0]), by_number);
 	reference = row->ns[0][0] ? row->ns[0][0] : 1;
 	printf("%-40s", s->name);
-	for (int i = 0; i < options.count; i++)
-		printf(" %10.2f (%7.2f)", ms(row->ns[i][row->count / 2]), ms(row->ns[i][0]));
+	for (int i = 0; i < options.count; i++) {
+		int64_t median = row->ns[i][row->count / 2];
+
+		printf(" %10.2f (%7.2f)", ms(median), ms(row->ns[i][0]));
+	}
 	for (int i = 1; i < options.count; i++) {
-		double ratio = (double)row->ns[i][row->count / 2] / (double)reference;
+		int64_t median = row->ns[i][row->count / 2];
+		double ratio = (double)median / (double)reference;
 
 		printf("  %5.2f (%4.2f)", ratio, (double)row->ns[i][0] / (double)reference);
 		missed |= s->limit && i == 1 && ratio * 100 > s->limit;

@@ -240,9 +240,11 @@ static int by_number(const void *a, const void *b)
 static void print(const char *what, int64_t inodes, int64_t *values, int count, double limit_ms)
 {
 	double median, min;
+	int64_t middle;
 
 	qsort(values, (size_t)count, sizeof(values[0]), by_number);
-	median = (double)values[count / 2] / 1e6;
+	middle = values[count / 2];
+	median = (double)middle / 1e6;
 	min = (double)values[0] / 1e6;
 	if (options.json)
 		printf("{\"what\": \"%s\", \"inodes\": %lld, \"median_ms\": %.3f, \"min_ms\": "

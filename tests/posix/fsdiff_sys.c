@@ -297,7 +297,7 @@ static int64_t run_slot(struct sys_view *v, const struct op *op, struct result *
 static int64_t run_path(const struct op *op, const struct side *s, struct result *result)
 {
 	static const int64_t owners[] = {0, 1001, 1002, -1};
-	struct buf bytes = BUF_INIT(PATH_SIZE * 16);
+	struct buf bytes = BUF_INIT(SYS_PATH_MAX);
 	int follow = op->flags & 1 ? AT_SYMLINK_FOLLOW : 0;
 	int nofollow = op->flags & 1 ? AT_SYMLINK_NOFOLLOW : 0;
 	struct sys_stat st;
