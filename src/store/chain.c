@@ -93,7 +93,7 @@ static int snapshot_row(sqlite3_stmt *stmt, struct store_snapshot *ret_row, cons
 {
 	const char *name = (const char *)sqlite3_column_text(stmt, 0);
 	const char *layers = (const char *)sqlite3_column_text(stmt, 2);
-	int64_t bytes, inodes, seq;
+	int64_t bytes = 0, inodes = 0, seq = 0;
 	int r;
 
 	if (!name || !layers || (size_t)sqlite3_column_bytes(stmt, 0) != strlen(name) ||
@@ -164,7 +164,7 @@ int store_each_snapshot(struct store *store,
 struct find_call {
 	const char *name;
 	struct store_snapshot row;
-	char *layers;
+	char layers[STORE_LAYERS_TEXT];
 };
 
 static int find_call(void *arg, const struct store_snapshot *row, const char *layers)
@@ -181,7 +181,7 @@ static int find_call(void *arg, const struct store_snapshot *row, const char *la
 int snapshot_find(struct store *store, const char *name, struct store_snapshot *ret_row,
 		  char ret_layers[STORE_LAYERS_TEXT], struct err *err)
 {
-	struct find_call call = {.name = name, .layers = ret_layers};
+	struct find_call call = {.name = name};
 	int r = snapshot_each(store, READER, find_call, &call);
 
 	if (r < 0)
@@ -189,6 +189,7 @@ int snapshot_find(struct store *store, const char *name, struct store_snapshot *
 	if (r == 0)
 		return err_set(err, ENOENT, "there is no snapshot '%s'", name);
 	*ret_row = call.row;
+	memcpy(ret_layers, call.layers, sizeof(call.layers));
 	return 0;
 }
 
@@ -204,7 +205,7 @@ static int ids_add(struct ids *ids, const char *layers)
 	ssize_t n;
 
 	if (ids->count + STORE_LAYERS_MAX > ids->cap) {
-		ids->cap = 2 * ids->cap + 2 * STORE_LAYERS_MAX;
+		ids->cap = 2 * (ids->cap + STORE_LAYERS_MAX);
 		ids->id = mem_realloc(ids->id, ids->cap * sizeof(*ids->id));
 	}
 	n = chain_parse(layers, ids->id + ids->count);

@@ -71,7 +71,7 @@ static int collect_names(struct changed *changed, struct store *store, size_t la
 {
 	CLEANUP(use_end) struct use use = USE_INIT;
 	int r = use_begin(&use, store, layer, READER, STMT_WALK_DIRENT);
-	int64_t parent, before, after;
+	int64_t parent = 0, before = 0, after = 0;
 	struct span name;
 
 	if (r < 0)
@@ -158,11 +158,9 @@ static int compare_units(struct changed *changed, int64_t ino)
 	int64_t idx[2] = {0, 0};
 	int r;
 
-	r = merge_begin(&before, changed->from, READER, 0, changed->from->count, STMT_EACH_UNIT, 1,
-			args, ARRAY_LEN(args));
+	r = merge_begin(&before, all_layers(changed->from, READER), STMT_EACH_UNIT, args);
 	if (r == 0)
-		r = merge_begin(&after, changed->to, READER, 0, changed->to->count, STMT_EACH_UNIT,
-				1, args, ARRAY_LEN(args));
+		r = merge_begin(&after, all_layers(changed->to, READER), STMT_EACH_UNIT, args);
 	while (r == 0) {
 		int found = next_unit(&before, &idx[0], &unit[0]);
 
@@ -204,11 +202,9 @@ static int compare_xattrs(struct changed *changed, int64_t ino)
 	CLEANUP(merge_end) struct merge after = MERGE_INIT;
 	int r;
 
-	r = merge_begin(&before, changed->from, READER, 0, changed->from->count, STMT_EACH_XATTR, 1,
-			&ino, 1);
+	r = merge_begin(&before, all_layers(changed->from, READER), STMT_EACH_XATTR, &ino);
 	if (r == 0)
-		r = merge_begin(&after, changed->to, READER, 0, changed->to->count, STMT_EACH_XATTR,
-				1, &ino, 1);
+		r = merge_begin(&after, all_layers(changed->to, READER), STMT_EACH_XATTR, &ino);
 	while (r == 0) {
 		int found = next_xattr(&before);
 

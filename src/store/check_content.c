@@ -1,7 +1,7 @@
 /* check_content.c - content belongs to an inode, and every unit to one. */
 #include "store/check_i.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <sys/stat.h>
 
 static bool is_large(const struct item *item)
@@ -15,7 +15,7 @@ int check_inline(struct check *check)
 	struct store *store = check->store;
 	int r;
 
-	r = merge_begin(&merge, store, READER, 0, store->count, STMT_WALK_INLINE_LEN, 1, NULL, 0);
+	r = merge_begin(&merge, all_layers(store, READER), STMT_WALK_INLINE_LEN, NULL);
 	if (r < 0)
 		return r;
 	for (r = merge_next(&merge); r == 1; r = merge_next(&merge)) {
@@ -50,7 +50,7 @@ struct used {
 
 static int used_init(struct store *store, size_t layer, struct used *used)
 {
-	CLEANUP(mem_free) struct state *state = mem_alloc(sizeof(*state));
+	CLEANUP(mem_free) struct state *state = mem_alloc0(sizeof(*state));
 	int r = layer_open(store, layer, READER);
 
 	if (r == 0)
@@ -124,7 +124,7 @@ static int walk_units(struct check *check, struct used *used)
 {
 	CLEANUP(merge_end) struct merge merge = MERGE_INIT;
 	struct store *store = check->store;
-	int r = merge_begin(&merge, store, READER, 0, store->count, STMT_WALK_EXTENT, 2, NULL, 0);
+	int r = merge_begin(&merge, all_layers(store, READER), STMT_WALK_EXTENT, NULL);
 
 	if (r < 0)
 		return r;
@@ -141,6 +141,7 @@ static void check_free(struct check *check, const struct used *used)
 {
 	struct data *data = &check->store->data;
 
+	assert(used->bits);
 	pthread_mutex_lock(&data->lock);
 	for (size_t i = 0; data->loaded && i < data->free.len; i++) {
 		struct run run = data->free.item[i];
@@ -180,7 +181,7 @@ int check_xattrs(struct check *check)
 	CLEANUP(merge_end) struct merge merge = MERGE_INIT;
 	struct store *store = check->store;
 	int64_t last = 0;
-	int r = merge_begin(&merge, store, READER, 0, store->count, STMT_WALK_XATTR, 2, NULL, 0);
+	int r = merge_begin(&merge, all_layers(store, READER), STMT_WALK_XATTR, NULL);
 
 	if (r < 0)
 		return r;

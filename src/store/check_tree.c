@@ -52,7 +52,7 @@ int check_nodes(struct check *check)
 	CLEANUP(merge_end) struct merge merge = MERGE_INIT;
 	struct store *store = check->store;
 	struct store_node node;
-	int r = merge_begin(&merge, store, READER, 0, store->count, STMT_WALK_NODE, 1, NULL, 0);
+	int r = merge_begin(&merge, all_layers(store, READER), STMT_WALK_NODE, NULL);
 
 	if (r < 0)
 		return r;
@@ -107,7 +107,7 @@ int check_entries(struct check *check)
 {
 	CLEANUP(merge_end) struct merge merge = MERGE_INIT;
 	struct store *store = check->store;
-	int r = merge_begin(&merge, store, READER, 0, store->count, STMT_WALK_DIRENT, 2, NULL, 0);
+	int r = merge_begin(&merge, all_layers(store, READER), STMT_WALK_DIRENT, NULL);
 
 	if (r < 0)
 		return r;

@@ -126,8 +126,8 @@ static int take_node(struct copy *copy, sqlite3_stmt *row)
 
 static int take_dirent(struct copy *copy, sqlite3_stmt *row)
 {
-	int64_t parent, ino;
-	struct span name;
+	int64_t parent = 0, ino = 0;
+	struct span name = SPAN_EMPTY;
 	int r = column_int(row, 0, STORE_ROOT, INT64_MAX, &parent);
 
 	if (r == 0)
@@ -237,8 +237,8 @@ static int copy_table(struct copy *copy, const struct table *table)
 	size_t last = table->newest_only ? copy->first + 1 : copy->last;
 	int r;
 
-	r = merge_begin(&merge, copy->from, copy->side, copy->first, last, table->walk, table->keys,
-			&all, table->walk == STMT_EACH_AUDIT);
+	r = merge_begin(&merge, (struct range){copy->from, copy->side, copy->first, last},
+			table->walk, &all);
 	if (r == 0)
 		r = db_prepare(copy->to, table->put, &stmt);
 	while (r == 0) {
@@ -309,11 +309,11 @@ static int copy_units(struct copy *copy)
 	CLEANUP(merge_end) struct merge merge = MERGE_INIT;
 	CLEANUP(mem_free) char *bytes = copy->data_fd < 0 ? mem_alloc(STORE_UNIT) : NULL;
 	sqlite3_stmt *stmt = NULL;
-	int64_t ino, idx, pos;
+	int64_t ino = 0, idx = 0, pos = STORE_HOLE;
 	int r;
 
-	r = merge_begin(&merge, copy->from, copy->side, copy->first, copy->last, STMT_WALK_EXTENT,
-			2, NULL, 0);
+	r = merge_begin(&merge, (struct range){copy->from, copy->side, copy->first, copy->last},
+			STMT_WALK_EXTENT, NULL);
 	if (r == 0)
 		r = db_prepare(copy->to, bytes ? STMT_PUT_CHUNK : STMT_PUT_UNIT, &stmt);
 	while (r == 0) {
@@ -352,8 +352,8 @@ static int copy_chunks(struct copy *copy)
 {
 	CLEANUP(use_end) struct use use = USE_INIT;
 	sqlite3_stmt *stmt = NULL;
-	int64_t ino, idx;
-	struct span bytes;
+	int64_t ino = 0, idx = 0;
+	struct span bytes = SPAN_EMPTY;
 	int r = use_begin(&use, copy->from, copy->first, copy->side, STMT_WALK_CHUNK);
 
 	if (r == 0)

@@ -84,8 +84,7 @@ int data_open(struct store *store, struct err *err)
 		return err_set(err, errno, "cannot open '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EUCLEAN, "'%s' is not a regular file", path);
-	data->fd = fd;
-	fd = -1;
+	data->fd = fd_take(&fd);
 	if (store->readonly || !store->state.free_known)
 		return 0;
 	r = load_free(store);

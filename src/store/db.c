@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static const char *const stmt_sql[STMT_COUNT] = {
-#define STMT(name, sql) [STMT_##name] = sql,
+#define STMT(name, sql) [STMT_##name] = (sql),
 #include "store/stmts.def"
 #undef STMT
 };
@@ -64,11 +64,11 @@ void db_close(sqlite3 **db)
 static char *uri_immutable(const char *path)
 {
 	static const char tail[] = "?immutable=1";
-	char *uri = mem_alloc(5 + 3 * strlen(path) + sizeof(tail));
-	char *p = uri;
+	static const char head[] = "file:";
+	char *uri = mem_alloc(sizeof(head) + 3 * strlen(path) + sizeof(tail));
+	char *p = uri + sizeof(head) - 1;
 
-	memcpy(p, "file:", 5);
-	p += 5;
+	memcpy(uri, head, sizeof(head));
 	for (; *path; path++) {
 		if (strchr("?#%", *path))
 			p += snprintf(p, 4, "%%%02x", (unsigned)(unsigned char)*path);
@@ -179,7 +179,7 @@ int layer_open(struct store *store, size_t index, enum side side)
 		if (r < 0) /* without a WAL, and where none can be made */
 			r = db_open(layer->path, DB_IMMUTABLE, 2048, &conn->db);
 	} else {
-		r = db_open(layer->path, DB_HEAD, side == WRITER ? 8192 : 8192, &conn->db);
+		r = db_open(layer->path, DB_HEAD, 8192, &conn->db);
 		if (r == 0 && side == READER)
 			r = db_exec(conn->db, "PRAGMA query_only=ON;");
 		if (r == 0 && side == WRITER)

@@ -129,7 +129,7 @@ static int copy_audit(sqlite3 *db, struct store *from, uint64_t after)
 	int64_t arg = (int64_t)after;
 	int r;
 
-	r = merge_begin(&merge, from, READER, 0, from->count, STMT_EACH_AUDIT, 1, &arg, 1);
+	r = merge_begin(&merge, all_layers(from, READER), STMT_EACH_AUDIT, &arg);
 	if (r == 0)
 		r = db_prepare(db, STMT_PUT_AUDIT, &stmt);
 	while (r == 0) {
@@ -159,7 +159,7 @@ int head_build(const struct head_plan *plan)
 		r = copy_table(db, plan->orphans, STMT_EACH_ORPHAN, STMT_PUT_ORPHAN, 1);
 	if (r == 0 && plan->add)
 		r = put_snapshot(db, plan->add, plan->add_layers);
-	if (r == 0 && plan->audit)
+	if (r == 0 && plan->from && plan->audit)
 		r = copy_audit(db, plan->from, plan->audit_after);
 	if (r == 0)
 		r = head_end(plan->path, &db);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "store/head.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -207,6 +208,7 @@ int store_restore(struct store *store, const char *snapshot, const char *keep, s
 		r = store_open_snapshot(store, snapshot, &to, err);
 	if (r < 0)
 		return r;
+	assert(to);
 	change->state = store->state;
 	if (keep)
 		r = keep_head(store, change, keep);

@@ -81,8 +81,7 @@ int store_lock_take(const char *db_path, struct store_lock *ret_lock, struct sto
 		r = write_owner(fd, "");
 		if (r < 0)
 			return err_set(err, -r, "cannot write '%s'", path);
-		ret_lock->fd = fd;
-		fd = -1;
+		ret_lock->fd = fd_take(&fd);
 		return 0;
 	}
 }

@@ -56,9 +56,9 @@ static size_t choose_run(const struct store *chain, size_t len)
 static int write_layer(struct store *chain, size_t first, size_t last, const char *id)
 {
 	CLEANUP(mem_free) char *db_path = path_layer(chain->path, id, ".db");
-	CLEANUP(mem_free) char *db_new = path_layer(chain->path, id, ".db.new");
+	CLEANUP(mem_free) char *db_half = path_layer(chain->path, id, ".db.new");
 	CLEANUP(mem_free) char *data_path = path_layer(chain->path, id, ".data");
-	CLEANUP(mem_free) char *data_new = path_layer(chain->path, id, ".data.new");
+	CLEANUP(mem_free) char *data_half = path_layer(chain->path, id, ".data.new");
 	CLEANUP(copy_clear) struct copy copy = {.from = chain, .side = READER, .first = first};
 	CLEANUP(fd_close) int fd = -1;
 	CLEANUP(mem_free) struct state *state = mem_alloc(sizeof(*state));
@@ -66,11 +66,11 @@ static int write_layer(struct store *chain, size_t first, size_t last, const cha
 
 	copy.last = last;
 	copy.tombstones = last < chain->count;
-	fd = open(data_new, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	fd = open(data_half, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	copy.data_fd = fd;
-	r = head_begin(db_new, false, &copy.to);
+	r = head_begin(db_half, false, &copy.to);
 	if (r == 0)
 		r = copy_all(&copy);
 	step("merge: copied");
@@ -83,19 +83,19 @@ static int write_layer(struct store *chain, size_t first, size_t last, const cha
 		r = head_put_state(copy.to, state);
 	}
 	if (r == 0)
-		r = head_end(db_new, &copy.to);
+		r = head_end(db_half, &copy.to);
 	db_close(&copy.to);
-	if (r == 0 && copy.data_end && (fsync(fd) < 0 || rename(data_new, data_path) < 0))
+	if (r == 0 && copy.data_end && (fsync(fd) < 0 || rename(data_half, data_path) < 0))
 		r = -errno;
 	step("merge: data");
-	if (r == 0 && rename(db_new, db_path) < 0)
+	if (r == 0 && rename(db_half, db_path) < 0)
 		r = -errno;
 	step("merge: database");
 	if (r == 0)
 		r = path_sync_dir(db_path);
-	ignore(path_unlink(data_new)); /* the next open removes what is left */
+	ignore(path_unlink(data_half)); /* the next open removes what is left */
 	if (r < 0) {
-		ignore(path_unlink(db_new));
+		ignore(path_unlink(db_half));
 		ignore(path_unlink(db_path));
 		ignore(path_unlink(data_path));
 	}

@@ -3,21 +3,30 @@
 
 #include <errno.h>
 
-int merge_begin(struct merge *merge, struct store *store, enum side side, size_t first, size_t last,
-		enum stmt which, int keys, const int64_t *args, int arg_count)
+/* How many leading columns identify a row. */
+static int key_columns(enum stmt which)
 {
-	merge->count = last - first;
-	merge->first = first;
-	merge->keys = keys;
+	return which == STMT_WALK_DIRENT || which == STMT_WALK_EXTENT || which == STMT_WALK_XATTR
+		       ? 2
+		       : 1;
+}
+
+int merge_begin(struct merge *merge, struct range range, enum stmt which, const int64_t *args)
+{
+	merge->count = range.last - range.first;
+	merge->first = range.first;
+	merge->keys = key_columns(which);
 	merge->use = mem_alloc0(merge->count * sizeof(*merge->use));
 	merge->end = mem_alloc0(merge->count * sizeof(*merge->end));
 	for (size_t i = 0; i < merge->count; i++) {
-		int r = use_begin(&merge->use[i], store, first + i, side, which);
+		sqlite3_stmt *stmt;
+		int r = use_begin(&merge->use[i], range.store, range.first + i, range.side, which);
 
 		if (r < 0)
 			return r;
-		for (int arg = 0; arg < arg_count; arg++)
-			sqlite3_bind_int64(merge->use[i].stmt, arg + 1, args[arg]);
+		stmt = merge->use[i].stmt;
+		for (int arg = 0; arg < sqlite3_bind_parameter_count(stmt); arg++)
+			sqlite3_bind_int64(stmt, arg + 1, args[arg]);
 	}
 	return 0;
 }

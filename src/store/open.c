@@ -66,8 +66,7 @@ int store_content_bytes(struct store *store, enum side side, const struct store_
 			*ret_bytes = content.len;
 		return r < 0 ? r : 0;
 	}
-	r = merge_begin(&merge, store, side, 0, store->count, STMT_EACH_UNIT, 1, args,
-			ARRAY_LEN(args));
+	r = merge_begin(&merge, all_layers(store, side), STMT_EACH_UNIT, args);
 	if (r < 0)
 		return r;
 	for (r = merge_next(&merge); r == 1; r = merge_next(&merge)) {
@@ -343,16 +342,16 @@ int store_open_portable(const char *file, struct store **ret_store)
 	return 0;
 }
 
-int store_open_snapshot(struct store *from, const char *snapshot, struct store **ret_store,
+int store_open_snapshot(struct store *store, const char *snapshot, struct store **ret_store,
 			struct err *err)
 {
 	char layers[STORE_LAYERS_TEXT];
 	struct store_snapshot row;
-	int r = snapshot_find(from, snapshot, &row, layers, err);
+	int r = snapshot_find(store, snapshot, &row, layers, err);
 
 	if (r < 0)
 		return r;
-	r = store_open_chain(from->path, layers, ret_store);
+	r = store_open_chain(store->path, layers, ret_store);
 	return r < 0 ? err_set(err, -r, "cannot open snapshot '%s'", snapshot) : 0;
 }
 

@@ -14,12 +14,10 @@
 
 static char *path_join(const char *head, size_t head_len, const char *middle, const char *tail)
 {
-	size_t middle_len = strlen(middle), tail_len = strlen(tail);
-	char *path = mem_alloc(head_len + middle_len + tail_len + 1);
+	size_t size = head_len + strlen(middle) + strlen(tail) + 1;
+	char *path = mem_alloc(size);
 
-	memcpy(path, head, head_len);
-	memcpy(path + head_len, middle, middle_len);
-	memcpy(path + head_len + middle_len, tail, tail_len + 1);
+	snprintf(path, size, "%.*s%s%s", (int)head_len, head, middle, tail);
 	return path;
 }
 

@@ -4,6 +4,7 @@
 #include "store/copy.h"
 #include "store/head.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -156,6 +157,7 @@ int store_import(const char *file, const char *path, struct err *err)
 	r = open_source(file, &from, err);
 	if (r < 0)
 		return r;
+	assert(from);
 	r = import_files(from, full);
 	store_close(from);
 	if (r == -EEXIST)
@@ -223,12 +225,14 @@ int store_rename(const char *from, const char *to, struct err *err)
 		r = path_absolute(to, &full_to, err);
 	if (r < 0)
 		return r;
+	assert(full_from && full_to);
 	if (access(full_to, F_OK) == 0)
 		return err_set(err, EEXIST, "there is a workspace '%s' already", to);
 	/* Opening and closing brings what a crash left in the WAL into the database. */
 	r = store_open(full_from, 0, &store, err);
 	if (r < 0)
 		return r;
+	assert(store);
 	r = link_siblings(store, full_to);
 	step("rename: linked");
 	store_close(store);

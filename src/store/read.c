@@ -1,6 +1,7 @@
 /* read.c - looking rows up, through the layers. */
 #include "store/store_i.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sys/stat.h>
 
@@ -284,6 +285,14 @@ struct listing {
 	void *arg;
 };
 
+static int list_call(const struct listing *list, struct span name, const struct store_node *node,
+		     int64_t ino, uint32_t mode)
+{
+	assert(list->node_fn || list->mode_fn);
+	return list->node_fn ? list->node_fn(list->arg, name, node)
+			     : list->mode_fn(list->arg, name, ino, mode);
+}
+
 static int list_name(sqlite3_stmt *stmt, struct span *ret_name)
 {
 	int r = column_span(stmt, 0, STORE_NAME_MAX, ret_name);
@@ -316,8 +325,7 @@ static int list_one(struct store *store, int64_t parent, const struct listing *l
 		}
 		if (r < 0)
 			return r;
-		stop = list->node_fn ? list->node_fn(list->arg, name, &node)
-				     : list->mode_fn(list->arg, name, ino, (uint32_t)mode);
+		stop = list_call(list, name, &node, ino, (uint32_t)mode);
 	}
 	return r < 0 ? r : stop;
 }
@@ -330,7 +338,7 @@ static int list_merged(struct store *store, int64_t parent, const struct listing
 	int64_t ino;
 	int r, stop = 0;
 
-	r = merge_begin(&merge, store, READER, 0, store->count, STMT_EACH_DIRENT, 1, &parent, 1);
+	r = merge_begin(&merge, all_layers(store, READER), STMT_EACH_DIRENT, &parent);
 	if (r < 0)
 		return r;
 	for (r = merge_next(&merge); r == 1 && !stop; r = stop ? 0 : merge_next(&merge)) {
@@ -345,8 +353,7 @@ static int list_merged(struct store *store, int64_t parent, const struct listing
 			return r;
 		if (r == 0)
 			continue;
-		stop = list->node_fn ? list->node_fn(list->arg, name, &node)
-				     : list->mode_fn(list->arg, name, ino, node.mode);
+		stop = list_call(list, name, &node, ino, node.mode);
 	}
 	return r < 0 ? r : stop;
 }
@@ -377,7 +384,7 @@ int store_each_xattr(struct store *store, int64_t ino,
 	struct span name, value;
 	int r, stop = 0;
 
-	r = merge_begin(&merge, store, READER, 0, store->count, STMT_EACH_XATTR, 1, &ino, 1);
+	r = merge_begin(&merge, all_layers(store, READER), STMT_EACH_XATTR, &ino);
 	if (r < 0)
 		return r;
 	for (r = merge_next(&merge); r == 1 && !stop; r = stop ? 0 : merge_next(&merge)) {
@@ -419,7 +426,7 @@ int store_each_audit(struct store *store, uint64_t after,
 	struct span records, hash;
 	int r, stop = 0;
 
-	r = merge_begin(&merge, store, READER, 0, store->count, STMT_EACH_AUDIT, 1, &from, 1);
+	r = merge_begin(&merge, all_layers(store, READER), STMT_EACH_AUDIT, &from);
 	if (r < 0)
 		return r;
 	for (r = merge_next(&merge); r == 1 && !stop; r = stop ? 0 : merge_next(&merge)) {

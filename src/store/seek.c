@@ -31,7 +31,7 @@ int store_next_unit(struct store *store, int64_t ino, int64_t from, int64_t *ret
 		int64_t first = INT64_MAX, first_pos = STORE_HOLE;
 
 		for (size_t layer = 0; layer < store->count; layer++) {
-			int64_t idx, pos;
+			int64_t idx = 0, pos = STORE_HOLE;
 			int r = first_row(store, layer, ino, from, &idx, &pos);
 
 			if (r < 0)

@@ -163,6 +163,15 @@ int path_remove_siblings(const char *db_path) MUST_USE;
 void id_new(char ret_id[STORE_ID + 1]);
 bool id_valid(const char *id, size_t len);
 
+/* Take a descriptor out of a variable that would close it. */
+static inline int fd_take(int *fd)
+{
+	int taken = *fd;
+
+	*fd = -1;
+	return taken;
+}
+
 /* ---- db.c: connections ---- */
 
 enum db_kind {
@@ -181,11 +190,11 @@ int db_error(sqlite3 *db, int rc) MUST_USE;
 void db_close(sqlite3 **db); /* for CLEANUP */
 
 /* Have the connection of a side open. */
-int layer_open(struct store *store, size_t layer, enum side side) MUST_USE;
+int layer_open(struct store *store, size_t index, enum side side) MUST_USE;
 void layer_close(struct layer *layer);
 void conn_close(struct conn *conn);
 /* The kept statement, or another one if that is busy. */
-int use_begin(struct use *use, struct store *store, size_t layer, enum side side,
+int use_begin(struct use *use, struct store *store, size_t index, enum side side,
 	      enum stmt which) MUST_USE;
 void use_end(struct use *use);
 /* Enter and leave the reader's transaction on the head: all reads between see one state. */
@@ -231,9 +240,21 @@ struct merge {
 
 #define MERGE_INIT ((struct merge){0})
 
-/* Layers first..last-1. `args` are bound to ?1.. . */
-int merge_begin(struct merge *merge, struct store *store, enum side side, size_t first, size_t last,
-		enum stmt which, int keys, const int64_t *args, int arg_count) MUST_USE;
+/* Layers first..last-1 of a store. */
+struct range {
+	struct store *store;
+	enum side side;
+	size_t first, last;
+};
+
+static inline struct range all_layers(struct store *store, enum side side)
+{
+	return (struct range){store, side, 0, store->count};
+}
+
+/* `args` are bound to the statement's parameters, if it has any. */
+int merge_begin(struct merge *merge, struct range range, enum stmt which,
+		const int64_t *args) MUST_USE;
 /* 1 and the next row (tombstones too), 0, or an error. */
 int merge_next(struct merge *merge) MUST_USE;
 void merge_end(struct merge *merge); /* for CLEANUP */
@@ -317,7 +338,7 @@ void data_freed(struct store *store, struct runs *runs);
 /* Everything committed is durable: what was freed may be used again. */
 void data_durable(struct store *store);
 /* The descriptor of a layer's extent file, or an error. */
-int data_layer_fd(struct store *store, size_t layer) MUST_USE;
+int data_layer_fd(struct store *store, size_t index) MUST_USE;
 
 /* ---- maintain.c ---- */
 

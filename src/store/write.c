@@ -143,7 +143,7 @@ static int free_units(struct store *store, int64_t ino, int64_t first)
 
 int store_del_node(struct store *store, int64_t ino)
 {
-	struct store_node node, below = {0};
+	struct store_node node = {0}, below = {0};
 	int found = head_node(store, ino, &node), r = 0;
 	bool deep = store->count > 1;
 
@@ -315,8 +315,8 @@ int store_del_units(struct store *store, int64_t ino, int64_t first)
 
 	if (r < 0 || store->count == 1)
 		return r;
-	r = merge_begin(&merge, store, WRITER, 1, store->count, STMT_EACH_UNIT, 1, args,
-			ARRAY_LEN(args));
+	r = merge_begin(&merge, (struct range){store, WRITER, 1, store->count}, STMT_EACH_UNIT,
+			args);
 	if (r < 0)
 		return store_fail(store, r);
 	for (r = merge_next(&merge); r == 1; r = merge_next(&merge)) {

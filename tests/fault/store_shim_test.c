@@ -149,7 +149,7 @@ static void work(struct fixture *fixture, bool power)
 	now = end_step(store, store_snapshot(store, "s1", NULL), true);
 	r = now;
 	now = set(store, now, 5, false, power);
-	now = set(store, now, 6, true, power);
+	(void)set(store, now, 6, true, power);
 	store_release_memory(store);
 	begin_step(r);
 	now = end_step(store, store_restore(store, "s1", "kept", NULL), true);

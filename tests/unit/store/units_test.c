@@ -56,7 +56,8 @@ static void freed_units_are_used_again_and_empty(void **state)
 	store_data_free(fixture->store, pos, 1);
 	OK(store_sync(fixture->store));
 	OK(stat(fixture_file(fixture, "a.data"), &st));
-	assert_true(st.st_blocks * 512 <= 4 * STORE_UNIT); /* the host has the space back */
+	assert_true(st.st_blocks * 512 <=
+		    (int64_t)4 * STORE_UNIT); /* the host has the space back */
 	assert_int_equal(store_data_alloc(fixture->store, 4, &pos), 4);
 	assert_int_equal(pos, 0);
 	unit.pos = 2;
