@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include "base/mem.h"
+#include "base/parse.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -469,7 +470,12 @@ static void random_changes_are_those_of_the_model(void **state)
 
 	(void)state;
 	if (seed) { /* to look into one */
-		run_steps(strtoull(seed, NULL, 10), steps ? (int)strtoull(steps, NULL, 10) : 400);
+		uint64_t number = 0, count = 400;
+
+		assert_int_equal(parse_u64(seed, &number), 0);
+		if (steps)
+			assert_int_equal(parse_u64(steps, &count), 0);
+		run_steps(number, (int)count);
 		return;
 	}
 	for (uint64_t i = 1; i <= 3; i++)
