@@ -1,6 +1,7 @@
 /* coherence_test.c - a mount and somebody who does not come through it see the same files. */
 #include "base/parse.h"
 #include "live.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -331,6 +332,57 @@ static void with_write_through_too(void **state)
 	live_close(&live);
 }
 
+static int take_snapshot(void *arg, struct store *store)
+{
+	(void)arg;
+	return store_snapshot(store, "before", NULL);
+}
+
+static int restore(void *arg, struct store *store)
+{
+	int r = store_restore(store, "before", NULL, NULL);
+
+	if (r == 0)
+		vfs_reset(arg);
+	return r;
+}
+
+static void another_state_is_restored(void **state)
+{
+	struct live live;
+	struct stat stat_buf;
+	char *map;
+	int fd;
+
+	(void)state;
+	live_open(&live, NULL);
+	assert_int_equal(mkdir(live_path(&live, "d"), 0755), 0);
+	live_put(&live, "d/file", "before");
+	live_put(&live, "gone", "x");
+	assert_int_equal(fuse_writeback(live.fuse), 0);
+	assert_int_equal(vfs_exclusive(live.vfs, take_snapshot, NULL), 0);
+
+	live_put(&live, "d/file", "something longer");
+	live_put(&live, "new", "x");
+	assert_int_equal(unlink(live_path(&live, "gone")), 0);
+	fd = open(live_path(&live, "d/file"), O_RDONLY | O_CLOEXEC);
+	map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	assert_memory_equal(map, "something longer", 16);
+	assert_int_equal(stat(live_path(&live, "gone"), &stat_buf), -1);
+
+	assert_int_equal(fuse_writeback(live.fuse), 0);
+	assert_int_equal(vfs_exclusive(live.vfs, restore, live.vfs), 0);
+	fuse_notified(live.fuse);
+	live_check_fd(fd, "before");
+	assert_memory_equal(map, "before", 7);
+	assert_int_equal(stat(live_path(&live, "gone"), &stat_buf), 0);
+	assert_int_equal(stat(live_path(&live, "new"), &stat_buf), -1);
+	live_put(&live, "new", "works");
+	munmap(map, 4096);
+	close(fd);
+	live_close(&live);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +398,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(times_of_the_kernel_arrive),
 		cmocka_unit_test(both_sides_write),
 		cmocka_unit_test(with_write_through_too),
+		cmocka_unit_test(another_state_is_restored),
 	};
 	int failed;
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <grp.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -92,21 +93,23 @@ void live_open(struct live *live, const struct fuse_options *options)
 	fuse_get_stats(live->fuse, &live->before);
 }
 
+static int remove_one(const char *path, const struct stat *stat_buf, int type, struct FTW *where)
+{
+	(void)stat_buf;
+	(void)type;
+	(void)where;
+	return remove(path);
+}
+
 void live_close(struct live *live)
 {
-	static const char *const files[] = {"w.db", "w.db-wal", "w.db-shm", "w.data", "w.lock"};
 	struct err err = ERR_INIT;
-	char path[256];
 
 	fuse_stop(live->fuse);
 	if (vfs_close(live->vfs, &err) < 0)
 		fail_msg("%s", err.text);
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		snprintf(path, sizeof(path), "%s/%s", live->dir, files[i]);
-		unlink(path);
-	}
-	assert_int_equal(rmdir(live->mnt), 0);
-	assert_int_equal(rmdir(live->dir), 0);
+	assert_int_equal(rmdir(live->mnt), 0); /* nothing is mounted there any more */
+	assert_int_equal(nftw(live->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT), 0);
 }
 
 const char *live_path(const struct live *live, const char *name)

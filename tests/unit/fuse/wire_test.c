@@ -413,8 +413,6 @@ static void lengths_inside_requests_are_checked(void **state)
 	const struct fuse_read_in read_far = {.offset = UINT64_MAX, .size = UINT32_MAX};
 	const struct fuse_setxattr_in set_in = {.size = 100};
 	const struct fuse_fallocate_in hole = {.offset = INT64_MAX, .length = INT64_MAX};
-	const struct fuse_lseek_in seek = {.offset = UINT64_MAX, .whence = SEEK_DATA};
-	const struct fuse_lseek_in seek_set = {.whence = SEEK_SET};
 	const struct fuse_setattr_in grow = {.valid = FUSE_FATTR_SIZE, .size = UINT64_MAX};
 	struct fuse_copy_file_range_in copy = {.nodeid_out = UINT64_MAX};
 	struct wire wire;
@@ -430,14 +428,42 @@ static void lengths_inside_requests_are_checked(void **state)
 	assert_int_equal(wire_ask(&wire, FUSE_SETXATTR, ino, ARG(set_in), NAME("user.a\0b")),
 			 -EINVAL);
 	assert_int_equal(wire_ask(&wire, FUSE_FALLOCATE, ino, ARG(hole), SPAN_EMPTY), -EFBIG);
-	assert_int_equal(wire_ask(&wire, FUSE_LSEEK, ino, ARG(seek), SPAN_EMPTY), -ENXIO);
-	assert_int_equal(wire_ask(&wire, FUSE_LSEEK, ino, ARG(seek_set), SPAN_EMPTY), -EINVAL);
 	assert_int_equal(wire_ask(&wire, FUSE_SETATTR, ino, ARG(grow), SPAN_EMPTY), -EFBIG);
 	assert_int_equal(wire_ask(&wire, FUSE_COPY_FILE_RANGE, ino, ARG(copy), SPAN_EMPTY),
 			 -ESTALE);
 	copy = (struct fuse_copy_file_range_in){.nodeid_out = ino, .off_out = INT64_MAX, .len = 9};
 	assert_int_equal(wire_ask(&wire, FUSE_COPY_FILE_RANGE_64, ino, ARG(copy), SPAN_EMPTY),
 			 -EFBIG);
+	wire_close(&wire);
+}
+
+static void holes_are_told_where_nothing_waits_to_be_written(void **state)
+{
+	const struct fuse_options through = {.write_through = true, .threads = 1};
+	const struct fuse_init_in in = {.major = 7, .minor = 45, .flags = ~0U};
+	const struct fuse_write_in write_in = {.size = 3};
+	const struct fuse_lseek_in hole = {.whence = SEEK_HOLE};
+	const struct fuse_lseek_in far = {.offset = UINT64_MAX, .whence = SEEK_DATA};
+	const struct fuse_lseek_in set = {.whence = SEEK_SET};
+	struct fuse_lseek_out out;
+	struct wire wire;
+	uint64_t ino;
+
+	(void)state;
+	wire_open(&wire);
+	ino = (uint64_t)wire_create(&wire, 1, "file");
+	assert_int_equal(wire_ask(&wire, FUSE_LSEEK, ino, ARG(hole), SPAN_EMPTY), -ENOSYS);
+	wire_close(&wire);
+
+	wire_open_raw(&wire, &through);
+	assert_int_equal(wire_ask(&wire, FUSE_INIT, 0, ARG(in), SPAN_EMPTY), 0);
+	ino = (uint64_t)wire_create(&wire, 1, "file");
+	assert_int_equal(wire_ask(&wire, FUSE_WRITE, ino, ARG(write_in), span_of("abc", 3)), 0);
+	assert_int_equal(wire_ask(&wire, FUSE_LSEEK, ino, ARG(hole), SPAN_EMPTY), 0);
+	memcpy(&out, wire.reply, sizeof(out));
+	assert_int_equal(out.offset, 3);
+	assert_int_equal(wire_ask(&wire, FUSE_LSEEK, ino, ARG(far), SPAN_EMPTY), -ENXIO);
+	assert_int_equal(wire_ask(&wire, FUSE_LSEEK, ino, ARG(set), SPAN_EMPTY), -EINVAL);
 	wire_close(&wire);
 }
 
@@ -627,6 +653,7 @@ int main(void)
 		cmocka_unit_test(a_node_that_was_never_given_is_stale),
 		cmocka_unit_test(forgetting_too_much_is_cut),
 		cmocka_unit_test(lengths_inside_requests_are_checked),
+		cmocka_unit_test(holes_are_told_where_nothing_waits_to_be_written),
 		cmocka_unit_test(noise_is_survived_and_answered_once),
 		cmocka_unit_test(others_changes_are_told),
 		cmocka_unit_test(too_many_changes_become_one),
