@@ -15,6 +15,7 @@ struct client {
 	int socket;
 	struct frame frame; /* the last one received */
 	struct buf wire;    /* the request being sent */
+	bool stopped;       /* the caller had something for the last operation */
 };
 
 void client_free(struct client *client)
@@ -157,6 +158,7 @@ static int pump_control(struct client *client, int *control_fd)
 			continue;
 		if (n <= 0) /* no more: the end of our frames says so too */
 			*control_fd = polls[1].fd = -1;
+		client->stopped = true;
 		(void)!frame_send(client->socket, FRAME_CONTROL,
 				  span_of(signals, n > 0 ? (size_t)n : 0), SPAN_EMPTY, NULL, 0);
 	}
@@ -187,6 +189,11 @@ static int take_event(const struct client *client, const struct call_request *re
 	return r;
 }
 
+bool client_stopped(const struct client *client)
+{
+	return client->stopped;
+}
+
 /* Events until the answer. `*ret_stop`: what the caller's function said to the last it saw. */
 static int collect(struct client *client, const struct call_request *request, int *ret_stop)
 {
@@ -214,6 +221,7 @@ int client_call(struct client *client, const struct call_request *request, json_
 	json_t *json = json_pack("{s:s,s:o}", "op", request->op, "args", request->args);
 	int r, stop = 0;
 
+	client->stopped = false;
 	r = json ? frame_send_json(client->socket, FRAME_CALL, json, request->fds,
 				   request->fd_count)
 		 : -EINVAL;

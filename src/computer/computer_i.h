@@ -237,6 +237,8 @@ struct call_request {
 };
 int client_call(struct client *client, const struct call_request *request, json_t **ret_reply,
 		struct err *err) MUST_USE;
+/* Did the last operation get anything from its control_fd? */
+bool client_stopped(const struct client *client);
 
 /* ---- open.c: what a caller holds ---- */
 

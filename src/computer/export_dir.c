@@ -118,13 +118,7 @@ static int put_symlink(struct out *out, const struct export_entry *entry, const 
 
 static int put_special(struct out *out, const struct export_entry *entry, const char *name)
 {
-	int dir = out->dirs[out->depth];
-
-	if (S_ISSOCK(entry->stat->mode) || (!S_ISFIFO(entry->stat->mode) && geteuid() != 0)) {
-		out->port.result.skipped++;
-		return 0;
-	}
-	if (mknodat(dir, name, entry->stat->mode, entry->stat->rdev) < 0)
+	if (mknodat(out->dirs[out->depth], name, entry->stat->mode, entry->stat->rdev) < 0)
 		return out_fail(out, "cannot create", entry->path);
 	return 0;
 }
@@ -161,26 +155,31 @@ static int put_entry(void *arg, const struct export_entry *entry)
 {
 	struct out *out = arg;
 	char name[SYS_NAME_MAX + 1];
+	uint32_t mode = entry->stat->mode;
 	uint64_t bytes = 0;
 	int r;
 
 	if (!entry->path.len)
 		return 0;
+	if (S_ISSOCK(mode) || ((S_ISCHR(mode) || S_ISBLK(mode)) && geteuid() != 0)) {
+		out->port.result.skipped++;
+		return 0;
+	}
 	r = host_name(entry, name);
-	if (r == 0 && S_ISDIR(entry->stat->mode)) {
+	if (r == 0 && S_ISDIR(mode)) {
 		r = enter_dir(out, entry, name);
 		return r < 0 ? r : port_done(&out->port, entry->path, 0);
 	}
 	if (r == 0)
 		r = put_link(out, entry, name);
 	if (r == 0) {
-		if (S_ISREG(entry->stat->mode))
+		if (S_ISREG(mode))
 			r = put_file(out, entry, name);
-		else if (S_ISLNK(entry->stat->mode))
+		else if (S_ISLNK(mode))
 			r = put_symlink(out, entry, name);
 		else
 			r = put_special(out, entry, name);
-		bytes = S_ISREG(entry->stat->mode) ? (uint64_t)entry->stat->size : 0;
+		bytes = S_ISREG(mode) ? (uint64_t)entry->stat->size : 0;
 	}
 	return r < 0 ? r : port_done(&out->port, entry->path, bytes);
 }

@@ -181,7 +181,7 @@ static int tar_open(struct tar *tar, int fd, const char *filter)
 	tar->entry = archive_entry_new();
 	if (!tar->archive || !tar->entry)
 		abort();
-	archive_write_set_format_pax_restricted(tar->archive);
+	archive_write_set_format_pax(tar->archive);
 	if (filter && archive_write_add_filter_by_name(tar->archive, filter) < ARCHIVE_WARN)
 		return err_set(tar->port.err, EINVAL,
 			       "no filter '%s': gzip, zstd, xz and bzip2 are known", filter);

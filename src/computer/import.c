@@ -107,6 +107,11 @@ void import_init(struct import *import, struct computer *computer,
 		len--;
 	if (buf_add(&import->root, root, len) < 0)
 		import->failure = err_set(err, ENAMETOOLONG, "the path is too long");
+	else if (len)
+		import->failure = computer_mkdir(computer, import->root.data, 0755, true);
+	if (import->failure)
+		(void)port_fail(&import->port, import->failure, "cannot import into",
+				span_str(root));
 }
 
 void import_clear(struct import *import)

@@ -25,6 +25,12 @@ static int tar_fail(struct tar *tar)
 		       "cannot read the archive: %.180s", why ? why : "unknown reason");
 }
 
+/* A header that is damaged is "retry" to libarchive: it would look for the next one. */
+static bool is_bad(int status)
+{
+	return status != ARCHIVE_OK && status != ARCHIVE_WARN;
+}
+
 static struct span first_of(const char *bytes, const char *utf8)
 {
 	const char *text = bytes ? bytes : utf8;
@@ -56,7 +62,7 @@ static int put_regular(struct tar *tar, const struct import_file *file, struct a
 		status = archive_read_data_block(tar->archive, &block, &len, &offset);
 		if (status == ARCHIVE_EOF)
 			break;
-		if (status < ARCHIVE_WARN)
+		if (is_bad(status))
 			r = tar_fail(tar);
 		else
 			r = import_write(import, fd, file->path, span_of(block, len), offset);
@@ -147,7 +153,7 @@ static int put_all(struct tar *tar)
 		status = archive_read_next_header(tar->archive, &entry);
 		if (status == ARCHIVE_EOF)
 			break;
-		r = status < ARCHIVE_WARN ? tar_fail(tar) : put_entry(tar, entry);
+		r = is_bad(status) ? tar_fail(tar) : put_entry(tar, entry);
 	}
 	return r;
 }

@@ -528,12 +528,12 @@ int computer_mount_wait(struct computer *computer, int cancel_fd, struct err *er
 					  json_bytes(span_str(computer->mount_dir))),
 			.control_fd = cancel_fd,
 		};
-		struct pollfd stop = {.fd = cancel_fd, .events = POLLIN};
 		bool ours = computer->owner != NULL;
 
 		r = computer_call(computer, &request, NULL, err);
 		/* Their owner ended, and the mount with it: ours goes on. */
-		if (ours || (r != -EPIPE && r != -ECANCELED) || poll(&stop, 1, 0) > 0)
+		if (ours || (r != -EPIPE && r != -ECANCELED) ||
+		    (computer->client && client_stopped(computer->client)))
 			return r;
 		*err = ERR_INIT;
 		r = ask_mount(computer, err);
