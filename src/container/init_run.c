@@ -193,11 +193,13 @@ static _Noreturn void run_command(const struct setup_message *setup,
 static volatile pid_t command_pid;
 
 /* To the command and those of its process group, as a terminal does it. */
-static void pass_on(int number)
+static void pass_on(int number, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	if (command_pid > 0 && kill(-command_pid, number) < 0)
+	(void)context;
+	/* Who signals from outside has no pid in here; a command that aims at its pid 1 has one. */
+	if (info->si_pid == 0 && command_pid > 0 && kill(-command_pid, number) < 0)
 		kill(command_pid, number);
 	errno = saved;
 }
@@ -207,7 +209,7 @@ static void pass_signals_on(void)
 {
 	static const int numbers[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1,
 				      SIGUSR2, SIGTERM, SIGCONT, SIGWINCH};
-	struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+	struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_RESTART | SA_SIGINFO};
 
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		sigaction(numbers[i], &action, NULL);
