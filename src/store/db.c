@@ -122,7 +122,8 @@ int db_open(const char *path, enum db_kind kind, int cache_kib, sqlite3 **ret_db
 	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, STORE_AUDIT_MAX + 65536);
 	sqlite3_limit(db, SQLITE_LIMIT_COLUMN, 64);
 	sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, kind == DB_NEW ? 1 : 0);
-	sqlite3_busy_timeout(db, 0);
+	/* Our own other connection may be reading the WAL in at this moment (BUSY_RECOVERY). */
+	sqlite3_busy_timeout(db, kind == DB_HEAD ? 1000 : 0);
 	snprintf(cache, sizeof(cache), "PRAGMA cache_size=-%d;PRAGMA cell_size_check=ON;",
 		 cache_kib);
 	r = db_exec(db, cache);

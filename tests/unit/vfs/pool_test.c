@@ -20,7 +20,7 @@ static struct thing *things[COUNT];
 
 static void take(struct pool *pool, size_t i)
 {
-	things[i] = pool_get(pool);
+	things[i] = pool_get0(pool);
 	for (size_t k = 0; k < ARRAY_LEN(things[i]->filler); k++)
 		assert_int_equal(things[i]->filler[k], 0);
 	assert_int_equal(things[i]->id, 0);
