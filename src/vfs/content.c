@@ -5,42 +5,6 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-/* ---- blobs ---- */
-
-struct blob *blob_new(size_t cap)
-{
-	struct blob *blob = mem_alloc(sizeof(*blob) + cap);
-
-	blob->refs = 1;
-	blob->len = 0;
-	blob->cap = cap;
-	return blob;
-}
-
-void blob_unref(struct blob *blob)
-{
-	if (blob && --blob->refs == 0)
-		free(blob);
-}
-
-struct blob *blob_own(struct blob **blob, size_t cap)
-{
-	struct blob *old = *blob, *own;
-
-	if (old && old->refs == 1 && old->cap >= cap)
-		return old;
-	if (old && cap < old->len)
-		cap = old->len;
-	own = blob_new(cap);
-	if (old && old->len) {
-		memcpy(own->data, old->data, old->len);
-		own->len = old->len;
-	}
-	blob_unref(old);
-	*blob = own;
-	return own;
-}
-
 /* ---- one changer at a time ---- */
 
 void content_hold(struct inode *inode)

@@ -63,7 +63,7 @@ struct inode *inode_peek(const struct vfs *vfs, int64_t ino)
 
 static struct inode *enter_new(struct vfs *vfs, const struct store_node *row)
 {
-	struct inode *inode = pool_get(&vfs->inode_pool);
+	struct inode *inode = pool_get0(&vfs->inode_pool);
 
 	inode->row = *row;
 	inode->cut_frozen = INT64_MAX;

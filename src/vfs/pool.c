@@ -89,10 +89,9 @@ void *pool_get(struct pool *pool)
 {
 	struct chunk *chunk;
 	unsigned slot;
-	char *item;
 
 	if (PLAIN)
-		return mem_alloc0(pool->size);
+		return mem_alloc(pool->size);
 	if (list_empty(&pool->partial))
 		chunk = chunk_new(pool);
 	else
@@ -106,9 +105,12 @@ void *pool_get(struct pool *pool)
 		list_del(&chunk->link);
 		list_add(&pool->full, &chunk->link);
 	}
-	item = slot_at(pool, chunk, slot);
-	memset(item, 0, pool->size);
-	return item;
+	return slot_at(pool, chunk, slot);
+}
+
+void *pool_get0(struct pool *pool)
+{
+	return memset(pool_get(pool), 0, pool->size);
 }
 
 void pool_put(struct pool *pool, void *item)

@@ -18,8 +18,9 @@ void pool_init(struct pool *pool, size_t size);
 /* Everything must have been put back. */
 void pool_clear(struct pool *pool);
 
-/* Zeroed. */
+/* Not zeroed; zeroed. */
 void *pool_get(struct pool *pool);
+void *pool_get0(struct pool *pool);
 void pool_put(struct pool *pool, void *item);
 
 /* Give back to the host what nothing is in. */

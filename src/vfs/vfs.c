@@ -233,6 +233,7 @@ void vfs_idle(struct vfs *vfs)
 	shrink(&vfs->dentries);
 	pool_trim(&vfs->inode_pool);
 	pool_trim(&vfs->dentry_pool);
+	blob_trim();
 	flush_trim(vfs);
 	store_release_memory(vfs->store);
 	pthread_mutex_unlock(&vfs->lock);

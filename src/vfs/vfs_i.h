@@ -27,7 +27,7 @@
 #include <pthread.h>
 
 /* Whole content of a small file or a link target. Shared with a flush under way (refs > 1): whoever
- * wants to change it then makes a copy first (blob_own). In file.c. */
+ * wants to change it then makes a copy first (blob_own). In blob.c. */
 struct blob {
 	unsigned refs; /* under `lock` */
 	size_t len, cap;
@@ -38,6 +38,8 @@ struct blob *blob_new(size_t cap);
 void blob_unref(struct blob *blob); /* NULL allowed */
 /* *blob (or a new one when NULL) with one reference, room for `cap`, the old bytes kept. */
 struct blob *blob_own(struct blob **blob, size_t cap);
+/* Give back to the host what no blob is in. */
+void blob_trim(void);
 
 /* UNITS_CHUNK units of one large file, loaded together. */
 #define UNITS_CHUNK 64
