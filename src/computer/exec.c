@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "computer/pump_i.h"
 #include "computer/view_i.h"
 #include "container/container.h"
 
@@ -178,17 +179,24 @@ static int run(struct call *call, struct container_exec *exec)
 	struct owner *owner = call->owner;
 	struct container_result result = {0};
 	char line[GATE_NAME_MAX + 1], id[17];
+	struct pump pumps[3];
 	uint64_t random = 0;
 	int r = container_enter(owner, call->err);
 
 	if (r < 0)
 		return r;
+	r = pumps_start(pumps, exec->fds);
+	if (r < 0) {
+		container_leave(owner);
+		return err_set(call->err, -r, "cannot pass on the program's streams");
+	}
 	(void)!getrandom(&random, sizeof(random), 0);
 	snprintf(id, sizeof(id), "%016llx", (unsigned long long)random);
 	command_line(exec->argv, line, sizeof(line));
 	call_record(call, GATE_EXEC, line, exec->cwd ? exec->cwd : "", id);
 	r = container_run(owner->container, exec, &result, call->err);
 	container_leave(owner);
+	pumps_stop(pumps);
 	if (r < 0)
 		return r;
 	/* What a program wrote outlives the owner's crash once it has ended. */
