@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <sys/stat.h>
 
 #define LIMBO_LIMIT 256 /* units: free this much space and the next commit is made durable */
 
@@ -489,6 +490,25 @@ static int sync_wal(struct store *store)
 	return rc == SQLITE_OK ? 0 : -EIO;
 }
 
+/*
+ * Whether the database can grow to what the WAL holds. On a full disk a checkpoint that cannot end
+ * would eat, page by page, the room that the next commit needs, and give nothing back.
+ */
+static bool room_for_checkpoint(struct store *store, sqlite3 *db)
+{
+	sqlite3_stmt *stmt = NULL;
+	uint64_t bytes, room, pages = 0;
+	struct stat st;
+
+	if (store_get_disk(store, &bytes, &room) < 0 || stat(store->path, &st) < 0)
+		return true;
+	if (sqlite3_prepare_v2(db, "PRAGMA page_count", -1, &stmt, NULL) == SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW)
+		pages = (uint64_t)sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	return pages * STORE_PAGE <= (uint64_t)st.st_size + room;
+}
+
 int store_checkpoint(struct store *store, bool truncate)
 {
 	sqlite3 *db = store->layers[0].conn[WRITER].db;
@@ -496,6 +516,8 @@ int store_checkpoint(struct store *store, bool truncate)
 
 	if (!db)
 		return 0;
+	if (!room_for_checkpoint(store, db))
+		return -ENOSPC;
 	/* Rows reach the database only after the units they name. */
 	r = store_data_sync(store);
 	if (r < 0)
@@ -559,6 +581,9 @@ int store_commit(struct store *store, bool durable)
 		r = stmt_run(store, conn->stmt[STMT_COMMIT]);
 	if (r < 0) {
 		store_rollback(store);
+		/* A WAL that is written back begins again at its start: room for the next try. */
+		if (r == -ENOSPC || r == -EDQUOT)
+			ignore(store_checkpoint(store, false));
 		return r;
 	}
 	store->in_transaction = false;
