@@ -282,12 +282,30 @@ static int run(struct computer *c, const char *script, int in, int out, int64_t 
 	return result.timed_out ? -ETIMEDOUT : result.status;
 }
 
+/* A child that says SIGTERM at `to` once `from` said something. */
+static pid_t signal_when_told(int from, int to)
+{
+	pid_t child = fork();
+	char byte;
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		const char term = SIGTERM;
+
+		if (read(from, &byte, 1) == 1)
+			(void)!write(to, &term, 1);
+		_exit(0);
+	}
+	return child;
+}
+
 static void exec_body(struct home *home)
 {
 	struct computer *c = home_open(home, "w", 0);
 	char bytes[100] = "";
 	int in[2], out[2];
 	bool killed;
+	pid_t teller;
 
 	if (!has_container(c)) {
 		home_close(c);
@@ -309,6 +327,19 @@ static void exec_body(struct home *home)
 	close(out[0]);
 	close(out[1]);
 	assert_int_equal(run(c, "sleep 100", -1, -1, 50000000, -1, NULL), -ETIMEDOUT);
+	/* A byte is a signal, the end is the end. */
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	teller = signal_when_told(out[0], in[1]);
+	assert_int_equal(run(c, "trap 'exit 9' TERM; echo go; while :; do sleep 0.05; done", -1,
+			     out[1], 0, in[0], &killed),
+			 9);
+	assert_false(killed);
+	assert_int_equal(waitpid(teller, NULL, 0), teller);
+	for (int i = 0; i < 2; i++) {
+		close(in[i]);
+		close(out[i]);
+	}
 	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
 	close(in[1]);
 	(void)run(c, "sleep 100", -1, -1, 0, in[0], &killed);
