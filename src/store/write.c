@@ -513,10 +513,17 @@ int store_checkpoint(struct store *store, bool truncate)
 {
 	sqlite3 *db = store->layers[0].conn[WRITER].db;
 	int all = 0, done = 0, rc, r;
+	bool room;
 
 	if (!db)
 		return 0;
-	if (!room_for_checkpoint(store, db))
+	room = room_for_checkpoint(store, db);
+	/* Closing must not try what we do not; the WAL waits for the next open. */
+	for (size_t i = 0; i < ARRAY_LEN(store->layers[0].conn); i++)
+		if (store->layers[0].conn[i].db)
+			sqlite3_db_config(store->layers[0].conn[i].db,
+					  SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !room, NULL);
+	if (!room)
 		return -ENOSPC;
 	/* Rows reach the database only after the units they name. */
 	r = store_data_sync(store);
