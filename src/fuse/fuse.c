@@ -105,7 +105,7 @@ int fuse_begin(struct vfs *vfs, int fd, bool is_device, const struct fuse_option
 	}
 	r = notify_start(fuse, err);
 	if (r == 0)
-		r = plain_start(fuse, threads, err);
+		r = plain_start(fuse, fuse->uring ? 1 : threads, err);
 	if (r < 0) {
 		fuse_stop(fuse);
 		return r;
@@ -160,8 +160,8 @@ void fuse_stop(struct fuse *fuse)
 		mount_detach(fuse);
 	}
 	notify_stop(fuse);
+	plain_stop(fuse); /* one of them may be starting the rings */
 	uring_stop(fuse->uring);
-	plain_stop(fuse);
 	fuse_free(fuse);
 }
 

@@ -47,10 +47,10 @@ struct fuse {
 	bool is_device; /* /dev/fuse, not a socket of a test */
 	int threads;
 
-	/* what INIT agreed on; written before the first other request */
-	atomic_bool ready;
-	uint32_t minor;
-	bool setxattr_ext, writeback, uring_agreed;
+	/* what INIT agreed on; `ready` comes last */
+	atomic_bool agreed, ready;
+	atomic_uint minor;
+	atomic_bool setxattr_ext, writeback, uring_agreed;
 	atomic_bool priming; /* the secret name of PRIME_INO is there */
 
 	struct refs refs;

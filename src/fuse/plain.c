@@ -30,7 +30,6 @@ struct plain_thread {
 struct plain {
 	struct fuse *fuse;
 	int count;
-	bool naps;
 	struct plain_thread threads[];
 };
 
@@ -72,14 +71,6 @@ static bool serve_one(struct plain_thread *self)
 	return true;
 }
 
-static void at_end(void *arg)
-{
-	struct plain_thread *self = arg;
-
-	munmap(self->memory, BUFFER);
-	serving_end(self->plain->fuse);
-}
-
 static void nap(void)
 {
 	const struct timespec rest = {.tv_nsec = NAP_NS};
@@ -96,11 +87,10 @@ static void *serve(void *arg)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	thread_pin(self->cpu);
-	pthread_cleanup_push(at_end, self);
 	while (serve_one(self))
-		if (self->plain->naps && fuse->uring_agreed)
+		if (fuse->uring_agreed && uring_works(fuse->uring))
 			nap();
-	pthread_cleanup_pop(1);
+	serving_end(fuse);
 	return NULL;
 }
 
@@ -110,7 +100,6 @@ int plain_start(struct fuse *fuse, int threads, struct err *err)
 		mem_alloc0(sizeof(*plain) + (size_t)threads * sizeof(plain->threads[0]));
 
 	plain->fuse = fuse;
-	plain->naps = fuse->uring != NULL;
 	fuse->plain = plain;
 	for (int i = 0; i < threads; i++) {
 		struct plain_thread *self = &plain->threads[i];
@@ -125,7 +114,8 @@ int plain_start(struct fuse *fuse, int threads, struct err *err)
 		serving_begin(fuse);
 		r = thread_start(&self->thread, serve, self);
 		if (r < 0) {
-			at_end(self);
+			munmap(self->memory, BUFFER);
+			serving_end(fuse);
 			return err_set(err, -r, "cannot start a thread");
 		}
 		plain->count = i + 1;
@@ -141,8 +131,15 @@ void plain_stop(struct fuse *fuse)
 		return;
 	for (int i = 0; i < plain->count; i++)
 		pthread_cancel(plain->threads[i].thread);
-	for (int i = 0; i < plain->count; i++)
-		pthread_join(plain->threads[i].thread, NULL);
+	for (int i = 0; i < plain->count; i++) {
+		void *result;
+
+		pthread_join(plain->threads[i].thread, &result);
+		/* One that was cancelled has not said that it ended. */
+		if (result == PTHREAD_CANCELED)
+			serving_end(fuse);
+		munmap(plain->threads[i].memory, BUFFER);
+	}
 	free(plain);
 	fuse->plain = NULL;
 }

@@ -38,9 +38,6 @@ int serve_init(struct request *request)
 		return reply_init(request, &out);
 	if (in->major < FUSE_MAJOR || in->minor < FUSE_MINOR_MIN)
 		return -EPROTO;
-	if (atomic_load(&fuse->ready))
-		return -EIO;
-
 	offered = in->flags;
 	if (offered & FUSE_INIT_EXT) {
 		if (op_arg_size(fuse, FUSE_INIT, request->header.len - sizeof(request->header)) <
@@ -48,6 +45,8 @@ int serve_init(struct request *request)
 			return -EPROTO;
 		offered |= (uint64_t)in->flags2 << 32;
 	}
+	if (atomic_exchange(&fuse->agreed, true))
+		return -EIO;
 	if (!fuse->readonly && !fuse->write_through)
 		take |= FUSE_WRITEBACK_CACHE;
 	if (fuse->uring)
@@ -57,9 +56,9 @@ int serve_init(struct request *request)
 	out.flags2 = (uint32_t)(take >> 32);
 
 	fuse->minor = in->minor;
-	fuse->setxattr_ext = take & FUSE_SETXATTR_EXT;
-	fuse->writeback = take & FUSE_WRITEBACK_CACHE;
-	fuse->uring_agreed = take & FUSE_OVER_IO_URING;
+	fuse->setxattr_ext = (take & FUSE_SETXATTR_EXT) != 0;
+	fuse->writeback = (take & FUSE_WRITEBACK_CACHE) != 0;
+	fuse->uring_agreed = (take & FUSE_OVER_IO_URING) != 0;
 	atomic_store(&fuse->ready, true);
 	return reply_init(request, &out);
 }
