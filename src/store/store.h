@@ -259,8 +259,8 @@ int store_export(struct store *store, const char *path, struct err *err) MUST_US
 int store_import(const char *file, const char *path, struct err *err) MUST_USE;
 
 /*
- * What changed between two states of one history (NULL for `from`: nothing was there; for `to`: the
- * head). Calls `fn` for each inode whose row, content, attributes or names differ, once; paths are
+ * What changed between two states of one history: snapshots that were opened, or the head itself.
+ * NULL for `from`: nothing was there. Calls `fn` for each inode whose row, content, attributes or names differ, once; paths are
  * the caller's business. Both stores stay open meanwhile.
  */
 int store_each_changed(struct store *from, struct store *to, int (*fn)(void *arg, int64_t ino),

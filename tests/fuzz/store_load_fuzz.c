@@ -99,8 +99,8 @@ static void use(struct store *store)
 	(void)!store_check(store, false, NULL, NULL, NULL);
 	if (store_data_alloc(store, 1, &pos) == 1)
 		store_data_free(store, pos, 1);
-	if (store_check(store, true, show, (void *)(uintptr_t) "repair", NULL) == 0 &&
-	    store_check(store, false, show, (void *)(uintptr_t) "again", NULL) > 0)
+	if (store_check(store, true, show, repair, NULL) == 0 &&
+	    store_check(store, false, show, again, NULL) > 0)
 		abort(); /* repaired, it says */
 	if (store_begin(store) == 0) {
 		if (store_del_node(store, 2) == 0 && store_del_dirent(store, 1, SPAN("a")) == 0)
