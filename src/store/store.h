@@ -260,8 +260,8 @@ int store_import(const char *file, const char *path, struct err *err) MUST_USE;
 
 /*
  * What changed between two states of one history: snapshots that were opened, or the head itself.
- * NULL for `from`: nothing was there. Calls `fn` for each inode whose row, content, attributes or names differ, once; paths are
- * the caller's business. Both stores stay open meanwhile.
+ * NULL for `from`: nothing was there. Calls `fn` for each inode whose row, content, attributes or
+ * names differ, once; paths are the caller's business. Both stores stay open meanwhile.
  */
 int store_each_changed(struct store *from, struct store *to, int (*fn)(void *arg, int64_t ino),
 		       void *arg) MUST_USE;
