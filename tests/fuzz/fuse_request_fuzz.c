@@ -44,9 +44,7 @@ static void world_end(void)
 
 static void world_begin(void)
 {
-	const struct vfs_ctx ctx = {.who = {.actor = "fuzz", .backend = "direct", .exec = ""}};
 	const struct vfs_options options = {0};
-	struct vfs_attr attr;
 	const char *tmp = getenv("TMPDIR");
 	struct store *store;
 	char path[160];
