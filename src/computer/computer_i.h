@@ -128,7 +128,7 @@ struct call {
 	struct view *view;
 	const struct gate_who *who;
 	bool readonly;
-	const json_t *args;
+	json_t *args;
 	const int *fds;
 	size_t fd_count;
 	int control_fd; /* -1, or: bytes are signals, the end means to stop */

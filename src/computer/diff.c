@@ -365,26 +365,35 @@ static int say_replaced(struct diffing *diffing, struct item *item)
 	return r;
 }
 
+/* A name that came: from another one of the same inode, or from nowhere. */
+static int say_new(struct diffing *diffing, struct item *item, const struct name *name)
+{
+	struct list *gone = item->names[FROM].next;
+	struct name *old = list_entry(gone, struct name, link);
+	int r;
+
+	if (gone == &item->names[FROM])
+		return say(diffing, DIFF_ADDED, name, NULL, &nothing, &item->side[TO]);
+	r = say(diffing, DIFF_RENAMED, name, old, &item->side[FROM], &item->side[TO]);
+	drop_gone(diffing, old);
+	return r;
+}
+
 /* What is left: names that came and names that went. */
-static int say_rest(struct diffing *diffing, struct item *item)
+static int say_came(struct diffing *diffing, struct item *item)
 {
 	int r = 0;
 
-	list_for_each (pos, &item->names[TO]) {
-		const struct name *name = list_entry(pos, struct name, link);
-		struct name *old = list_empty(&item->names[FROM])
-					   ? NULL
-					   : list_entry(item->names[FROM].next, struct name, link);
+	list_for_each (pos, &item->names[TO])
+		if (r == 0)
+			r = say_new(diffing, item, list_entry(pos, struct name, link));
+	return r;
+}
 
-		if (r < 0)
-			break;
-		if (!old) {
-			r = say(diffing, DIFF_ADDED, name, NULL, &nothing, &item->side[TO]);
-			continue;
-		}
-		r = say(diffing, DIFF_RENAMED, name, old, &item->side[FROM], &item->side[TO]);
-		drop_gone(diffing, old);
-	}
+static int say_went(struct diffing *diffing, struct item *item)
+{
+	int r = 0;
+
 	list_for_each (pos, &item->names[FROM])
 		if (r == 0)
 			r = say(diffing, DIFF_DELETED, list_entry(pos, struct name, link), NULL,
@@ -406,7 +415,8 @@ static int say_root(struct diffing *diffing)
 
 static int say_all(struct diffing *diffing)
 {
-	static int (*const steps[])(struct diffing *, struct item *) = {say_replaced, say_rest};
+	static int (*const steps[])(struct diffing *, struct item *) = {say_replaced, say_came,
+									say_went};
 	int r = say_root(diffing);
 
 	map_for_each (node, &diffing->items)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define IDLE_NS (5 * 60 * INT64_C(1000000000))
+#define IDLE_NS (INT64_C(300) * 1000000000)
 #define STRINGS_MAX 65536
 
 /* ---- the container ---- */

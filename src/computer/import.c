@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define FULL_MAX ((size_t)2 * SYS_PATH_MAX) /* where, and what */
 #define TIMES_MAX ((size_t)1 << 30)
 
 /* A directory that is known to be one. */
@@ -184,7 +185,7 @@ static void remember(struct import *import, struct span path, uint64_t hash)
 /* Make the directory at `path` unless there is one. A link in its place would lead elsewhere. */
 static int need_dir(struct import *import, struct span path, uint32_t mode)
 {
-	CLEANUP(buf_clear) struct buf full = BUF_INIT(2 * SYS_PATH_MAX);
+	CLEANUP(buf_clear) struct buf full = BUF_INIT(FULL_MAX);
 	uint64_t hash = map_hash_bytes(path.data, path.len, 2);
 	struct sys_stat stat;
 	int r;
@@ -251,7 +252,7 @@ static int add_mode(struct import *import, const struct import_file *file, struc
 
 int import_dir(struct import *import, const struct import_file *file)
 {
-	CLEANUP(buf_clear) struct buf full = BUF_INIT(2 * SYS_PATH_MAX);
+	CLEANUP(buf_clear) struct buf full = BUF_INIT(FULL_MAX);
 	struct dir_time time = {file->mtime, file->path.len};
 	uint32_t mode = file->mode & 07777;
 	struct span at;
@@ -276,7 +277,7 @@ int import_dir(struct import *import, const struct import_file *file)
 
 int import_small(struct import *import, const struct import_file *file, struct span bytes)
 {
-	CLEANUP(buf_clear) struct buf full = BUF_INIT(2 * SYS_PATH_MAX);
+	CLEANUP(buf_clear) struct buf full = BUF_INIT(FULL_MAX);
 	struct span at;
 	int r = place(import, file->path, &full);
 
@@ -297,7 +298,7 @@ int import_small(struct import *import, const struct import_file *file, struct s
 
 int import_open(struct import *import, const struct import_file *file)
 {
-	CLEANUP(buf_clear) struct buf full = BUF_INIT(2 * SYS_PATH_MAX);
+	CLEANUP(buf_clear) struct buf full = BUF_INIT(FULL_MAX);
 	int r = place(import, file->path, &full);
 
 	if (r == 0)
@@ -348,7 +349,7 @@ static int make_way(struct import *import, struct span path, struct span full)
 
 int import_symlink(struct import *import, const struct import_file *file, struct span target)
 {
-	CLEANUP(buf_clear) struct buf full = BUF_INIT(2 * SYS_PATH_MAX);
+	CLEANUP(buf_clear) struct buf full = BUF_INIT(FULL_MAX);
 	struct span at;
 	int r = place(import, file->path, &full);
 
@@ -371,8 +372,8 @@ int import_symlink(struct import *import, const struct import_file *file, struct
 
 int import_link(struct import *import, struct span path, struct span to)
 {
-	CLEANUP(buf_clear) struct buf full = BUF_INIT(2 * SYS_PATH_MAX);
-	CLEANUP(buf_clear) struct buf first = BUF_INIT(2 * SYS_PATH_MAX);
+	CLEANUP(buf_clear) struct buf full = BUF_INIT(FULL_MAX);
+	CLEANUP(buf_clear) struct buf first = BUF_INIT(FULL_MAX);
 	struct span at;
 	int r = place(import, path, &full);
 
@@ -394,7 +395,7 @@ int import_link(struct import *import, struct span path, struct span to)
 
 int import_special(struct import *import, const struct import_file *file)
 {
-	CLEANUP(buf_clear) struct buf full = BUF_INIT(2 * SYS_PATH_MAX);
+	CLEANUP(buf_clear) struct buf full = BUF_INIT(FULL_MAX);
 	struct span at;
 	int r = place(import, file->path, &full);
 
@@ -413,7 +414,7 @@ int import_special(struct import *import, const struct import_file *file)
 
 int import_xattr(struct import *import, struct span path, struct span name, struct span value)
 {
-	CLEANUP(buf_clear) struct buf full = BUF_INIT(2 * SYS_PATH_MAX);
+	CLEANUP(buf_clear) struct buf full = BUF_INIT(FULL_MAX);
 	int r = full_path(import, path, &full);
 
 	return r < 0 ? r
@@ -444,7 +445,7 @@ static int set_times(struct import *import)
 		pos += sizeof(time) + time.len;
 	}
 	while (count-- > 0 && r == 0) {
-		CLEANUP(buf_clear) struct buf full = BUF_INIT(2 * SYS_PATH_MAX);
+		CLEANUP(buf_clear) struct buf full = BUF_INIT(FULL_MAX);
 		const char *record = import->dir_times.data + starts[count];
 		struct dir_time time;
 		struct span path;

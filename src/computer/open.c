@@ -256,7 +256,7 @@ int path_for_owner(const char *path, char ret_path[PATH_MAX], struct err *err)
 
 /* ---- life ---- */
 
-int computer_open_as(const char *text, unsigned flags, const char *actor,
+int computer_open_as(const char *workspace, unsigned flags, const char *actor,
 		     struct computer **ret_computer, struct err *err)
 {
 	static const struct sys_ops ops = {.call = front_call, .free = front_free};
@@ -279,9 +279,10 @@ int computer_open_as(const char *text, unsigned flags, const char *actor,
 	};
 	if (flags & COMPUTER_CREATE)
 		owner_flags |= OWNER_CREATE | (flags & COMPUTER_EXCL ? OWNER_EXCL : 0);
-	r = workspace_resolve(text, &computer->workspace, err);
+	r = workspace_resolve(workspace, &computer->workspace, err);
 	if (r == 0 && computer->workspace.snapshot[0] && owner_flags)
-		r = err_set(err, EINVAL, "'%s' names a snapshot: it cannot be created so", text);
+		r = err_set(err, EINVAL, "'%s' names a snapshot: it cannot be created so",
+			    workspace);
 	if (r == 0)
 		r = attach(computer, owner_flags, err);
 	if (r < 0) {
@@ -384,7 +385,7 @@ int computer_rename(const char *from_text, const char *to_text, struct computer_
 	CLEANUP(store_lock_drop) struct store_lock from_lock = STORE_LOCK_INIT;
 	CLEANUP(store_lock_drop) struct store_lock to_lock = STORE_LOCK_INIT;
 	struct err *err = (struct err *)(void *)api_err;
-	struct workspace from, to;
+	struct workspace from, to = {0};
 	int r = find_closed(from_text, &from, err);
 
 	if (r == 0)

@@ -56,7 +56,7 @@ int computer_export_db(struct computer *computer, const char *file, struct err *
 
 int op_imported(struct call *call)
 {
-	CLEANUP(buf_clear) struct buf source = BUF_INIT(2 * PATH_MAX);
+	CLEANUP(buf_clear) struct buf source = BUF_INIT((size_t)2 * PATH_MAX);
 
 	if (json_get_bytes(json_object_get(call->args, "source"), &source) < 0)
 		return err_set(call->err, EINVAL, "imported: 'source' is a text");
@@ -64,7 +64,7 @@ int op_imported(struct call *call)
 	return 0;
 }
 
-int workspace_import(const char *file, const char *text, struct err *err)
+int workspace_import(const char *file, const char *workspace, struct err *err)
 {
 	CLEANUP(store_lock_drop) struct store_lock from_lock = STORE_LOCK_INIT;
 	CLEANUP(store_lock_drop) struct store_lock to_lock = STORE_LOCK_INIT;
@@ -72,12 +72,12 @@ int workspace_import(const char *file, const char *text, struct err *err)
 	struct workspace from, to;
 	struct computer *computer;
 	struct stat st;
-	int r = workspace_resolve(text, &to, err);
+	int r = workspace_resolve(workspace, &to, err);
 
 	if (r < 0)
 		return r;
 	if (to.snapshot[0])
-		return err_set(err, EINVAL, "'%s' names a snapshot, not a workspace", text);
+		return err_set(err, EINVAL, "'%s' names a snapshot, not a workspace", workspace);
 	if (workspace_exists(&to))
 		return err_set(err, EEXIST, "there is a workspace '%s' already", to.name);
 	if (stat(file, &st) < 0)
@@ -103,7 +103,7 @@ int workspace_import(const char *file, const char *text, struct err *err)
 	}
 	store_lock_drop(&to_lock);
 	/* Say in its audit where it is from. */
-	r = computer_open_as(text, 0, "import", &computer, err);
+	r = computer_open_as(workspace, 0, "import", &computer, err);
 	if (r == 0) {
 		r = computer_ask_take(computer, "imported",
 				      json_pack("{s:o}", "source", json_bytes(span_str(file))),

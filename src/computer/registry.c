@@ -23,7 +23,7 @@ static int name_check(const char *name, size_t max, const char *what, struct err
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
 				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-	CLEANUP(buf_clear) struct buf shown = BUF_INIT(4 * PATH_MAX);
+	CLEANUP(buf_clear) struct buf shown = BUF_INIT(1024);
 	size_t len = strlen(name);
 
 	if (len >= 1 && len <= max && strspn(name, letters) == len && name[0] != '.' &&

@@ -450,9 +450,9 @@ int runtime_path(const struct workspace *workspace, const char *suffix, char *re
 
 static int listen_at(struct owner *owner)
 {
-	CLEANUP(fd_close) int fd = -1;
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	int r = runtime_path(&owner->workspace, ".sock", addr.sun_path, sizeof(addr.sun_path));
+	int fd;
 
 	if (r < 0)
 		return r;
@@ -461,11 +461,13 @@ static int listen_at(struct owner *owner)
 		return -errno;
 	/* We hold the lock: a socket that is there was left by an owner that died. */
 	(void)unlink(addr.sun_path);
-	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(fd, 64) < 0)
-		return -errno;
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(fd, 64) < 0) {
+		r = -errno;
+		close(fd);
+		return r;
+	}
 	memcpy(owner->socket, addr.sun_path, sizeof(owner->socket));
 	owner->listener = fd;
-	fd = -1;
 	return 0;
 }
 

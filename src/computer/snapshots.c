@@ -21,7 +21,7 @@ static int text_argument(struct call *call, const char *key, const char **ret_te
 {
 	json_error_t error;
 
-	if (json_unpack_ex((json_t *)(uintptr_t)call->args, &error, 0, "{s:s}", key, ret_text) < 0)
+	if (json_unpack_ex(call->args, &error, 0, "{s:s}", key, ret_text) < 0)
 		return call_bad(call, &error);
 	return 0;
 }

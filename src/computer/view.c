@@ -69,7 +69,7 @@ int view_get(struct owner *owner, const char *snapshot, struct view **ret_view, 
 {
 	struct snapshot_open open = {.name = snapshot, .err = err};
 	struct view *view = find_view(owner, snapshot);
-	struct vfs *vfs;
+	struct vfs *vfs = NULL;
 	int r;
 
 	if (!view) {

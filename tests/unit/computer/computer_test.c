@@ -210,10 +210,53 @@ static int collect_snapshot(void *arg, const struct computer_snapshot *snapshot)
 	return text_add(arg, "%s:%llu ", snapshot->name, (unsigned long long)snapshot->inodes);
 }
 
+/* The workspace as it was at "first". */
+static void expect_past(struct home *home)
+{
+	struct computer *past;
+	struct err err = ERR_INIT;
+
+	home->remote = true; /* we own it ourselves now, or another does: it is not free */
+	past = home_open(home, "w@first", 0);
+	expect(past, "/f", "one");
+	expect(past, "/g", NULL);
+	assert_int_equal(computer_write_file(past, "/f", "x", 1, 0644), -EROFS);
+	assert_int_equal(computer_snapshot(past, "third", err_api(&err)), -EROFS);
+	home_close(past);
+	home->remote = home->owner != 0;
+}
+
+static void expect_forks(struct home *home)
+{
+	struct computer *other;
+
+	home->remote = false;
+	other = home_open(home, "fork1", 0);
+	expect(other, "/f", "one");
+	put(other, "/f", "mine");
+	home_close(other);
+	other = home_open(home, "fork2", 0);
+	expect(other, "/f", "two");
+	home_close(other);
+	home->remote = home->owner != 0;
+}
+
+static void go_back(struct computer *c)
+{
+	struct err err = ERR_INIT;
+
+	assert_call(computer_restore(c, "first", "kept", err_api(&err)), 0);
+	expect(c, "/f", "one");
+	expect(c, "/g", NULL);
+	assert_call(computer_restore(c, "kept", NULL, err_api(&err)), 0);
+	expect(c, "/f", "two");
+	assert_call(computer_restore(c, "nothing", NULL, err_api(&err)), -ENOENT);
+}
+
 static void snapshots_body(struct home *home)
 {
 	CLEANUP(buf_clear) struct buf names = BUF_INIT(1000);
-	struct computer *c = home_open(home, "w", 0), *past, *other;
+	struct computer *c = home_open(home, "w", 0);
 	struct err err = ERR_INIT;
 
 	put(c, "/f", "one");
@@ -227,38 +270,16 @@ static void snapshots_body(struct home *home)
 	assert_int_equal(computer_snapshots(c, collect_snapshot, &names), 0);
 	assert_string_equal(names.data, "first:2 second:3 ");
 
-	home->remote = true; /* we own it ourselves now, or another does: it is not free */
-	past = home_open(home, "w@first", 0);
-	expect(past, "/f", "one");
-	expect(past, "/g", NULL);
-	assert_int_equal(computer_write_file(past, "/f", "x", 1, 0644), -EROFS);
-	assert_int_equal(computer_snapshot(past, "third", err_api(&err)), -EROFS);
-	home_close(past);
-	home->remote = home->owner != 0;
-
+	expect_past(home);
 	assert_call(computer_fork(c, "first", "fork1", err_api(&err)), 0);
 	assert_call(computer_fork(c, NULL, "fork2", err_api(&err)), 0);
 	assert_call(computer_fork(c, NULL, "fork2", err_api(&err)), -EEXIST);
 	assert_call(computer_fork(c, "nothing", "fork3", err_api(&err)), -ENOENT);
-	assert_call(computer_restore(c, "first", "kept", err_api(&err)), 0);
-	expect(c, "/f", "one");
-	expect(c, "/g", NULL);
-	assert_call(computer_restore(c, "kept", NULL, err_api(&err)), 0);
-	expect(c, "/f", "two");
-	assert_call(computer_restore(c, "nothing", NULL, err_api(&err)), -ENOENT);
+	go_back(c);
 	assert_call(computer_snapshot_remove(c, "second", err_api(&err)), 0);
 	assert_call(computer_snapshot_remove(c, "second", err_api(&err)), -ENOENT);
 	home_close(c);
-
-	home->remote = false;
-	other = home_open(home, "fork1", 0);
-	expect(other, "/f", "one");
-	put(other, "/f", "mine");
-	home_close(other);
-	other = home_open(home, "fork2", 0);
-	expect(other, "/f", "two");
-	home_close(other);
-	home->remote = home->owner != 0;
+	expect_forks(home);
 }
 
 static void snapshots_are_kept_and_gone_back_to(void **state)
