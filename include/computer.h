@@ -121,7 +121,8 @@ enum computer_mount_flag {
 	/* How the kernel is served; without either, io_uring where the host allows it. */
 	COMPUTER_MOUNT_DEV = 1 << 2,   /* by read(2) and write(2) */
 	COMPUTER_MOUNT_URING = 1 << 3, /* by io_uring, or fail with -EOPNOTSUPP */
-	/* Extended attributes: else ENOTSUP, and a new file's first write is one request cheaper. */
+	/* Extended attributes: else ENOTSUP, and a new file's first write is one request cheaper.
+	 */
 	COMPUTER_MOUNT_XATTRS = 1 << 4,
 };
 
