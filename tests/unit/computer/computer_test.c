@@ -253,6 +253,16 @@ static void go_back(struct computer *c)
 	assert_call(computer_restore(c, "nothing", NULL, err_api(&err)), -ENOENT);
 }
 
+static void fork_twice(struct computer *c)
+{
+	struct err err = ERR_INIT;
+
+	assert_call(computer_fork(c, "first", "fork1", err_api(&err)), 0);
+	assert_call(computer_fork(c, NULL, "fork2", err_api(&err)), 0);
+	assert_call(computer_fork(c, NULL, "fork2", err_api(&err)), -EEXIST);
+	assert_call(computer_fork(c, "nothing", "fork3", err_api(&err)), -ENOENT);
+}
+
 static void snapshots_body(struct home *home)
 {
 	CLEANUP(buf_clear) struct buf names = BUF_INIT(1000);
@@ -271,10 +281,7 @@ static void snapshots_body(struct home *home)
 	assert_string_equal(names.data, "first:2 second:3 ");
 
 	expect_past(home);
-	assert_call(computer_fork(c, "first", "fork1", err_api(&err)), 0);
-	assert_call(computer_fork(c, NULL, "fork2", err_api(&err)), 0);
-	assert_call(computer_fork(c, NULL, "fork2", err_api(&err)), -EEXIST);
-	assert_call(computer_fork(c, "nothing", "fork3", err_api(&err)), -ENOENT);
+	fork_twice(c);
 	go_back(c);
 	assert_call(computer_snapshot_remove(c, "second", err_api(&err)), 0);
 	assert_call(computer_snapshot_remove(c, "second", err_api(&err)), -ENOENT);
