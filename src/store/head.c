@@ -34,14 +34,14 @@ int head_begin(const char *path, bool portable, sqlite3 **ret_db)
 	return r;
 }
 
-int head_end(const char *path, sqlite3 **db)
+int head_end(sqlite3 **db)
 {
 	int r = db_exec(*db, "COMMIT");
 
 	if (r == 0)
 		r = db_exec(*db, "PRAGMA journal_mode=WAL");
 	db_close(db);
-	return r < 0 ? r : path_sync(path);
+	return r;
 }
 
 int head_put_state(sqlite3 *db, const struct state *state)
@@ -162,7 +162,7 @@ int head_build(const struct head_plan *plan)
 	if (r == 0 && plan->from && plan->audit)
 		r = copy_audit(db, plan->from, plan->audit_after);
 	if (r == 0)
-		r = head_end(plan->path, &db);
+		r = head_end(&db);
 	if (r < 0) {
 		db_close(&db);
 		ignore(path_unlink(plan->path));

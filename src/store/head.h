@@ -18,12 +18,13 @@ struct head_plan {
 	const char *add_layers;
 };
 
-/* Write it, synced. Nothing is left when it fails. */
+/* Write it; syncing (path_sync) is left to the caller, who knows when that costs least. Nothing is
+ * left when it fails. */
 int head_build(const struct head_plan *plan) MUST_USE;
 
-/* Begin a database that is filled without a journal; end marks it WAL, closes and syncs it. */
+/* Begin a database that is filled without a journal; end marks it WAL and closes it. */
 int head_begin(const char *path, bool portable, sqlite3 **ret_db) MUST_USE;
-int head_end(const char *path, sqlite3 **db) MUST_USE;
+int head_end(sqlite3 **db) MUST_USE;
 /* Write the state row of a database under construction. */
 int head_put_state(sqlite3 *db, const struct state *state) MUST_USE;
 /* Write a row with the values of another. */

@@ -35,8 +35,6 @@ static int freeze(struct store *store, const char *id)
 	if (r == 0 && store->state.data_end)
 		r = path_link(head_data, data);
 	step("freeze: data");
-	if (r == 0)
-		r = path_sync(dir);
 	return r;
 }
 
@@ -53,8 +51,7 @@ static int settle(struct store *store)
 	conn_close(&store->layers[0].conn[WRITER]);
 	store->wal_frames = 0;
 	/* A WAL with frames would be played into the next database of that name. */
-	r = path_drop_wal(store->path);
-	return r < 0 ? r : path_sync_dir(store->path);
+	return path_drop_wal(store->path);
 }
 
 /* The new head is in place: let go of everything that was the old one's. `unsure`: a power cut may
@@ -92,6 +89,18 @@ static int enter(struct store *store, const struct state *state, bool unsure)
 	return r;
 }
 
+/* All that the rename stands on. The file first: on most filesystems that writes the folders'
+ * changes as well, and syncing them costs no more. */
+static int sync_before(struct store *store, const char *half, bool layers)
+{
+	CLEANUP(mem_free) char *dir = path_sibling(store->path, ".layers");
+	int r = path_sync(half);
+
+	if (r == 0 && layers)
+		r = path_sync(dir);
+	return r == 0 ? path_sync_dir(store->path) : r; /* the WAL is gone for good */
+}
+
 static int replace(struct store *store, struct change *change)
 {
 	CLEANUP(mem_free) char *half = path_sibling(store->path, ".db.new");
@@ -111,6 +120,9 @@ static int replace(struct store *store, struct change *change)
 	if (r == 0 && change->id[0])
 		r = freeze(store, change->id);
 	step("replace: frozen");
+	if (r == 0)
+		r = sync_before(store, half, change->id[0]);
+	step("replace: synced");
 	if (r == 0 && rename(half, store->path) < 0)
 		r = -errno;
 	step("replace: renamed");
@@ -246,12 +258,13 @@ static int link_layers(struct store *to, const char *path)
 			r = path_link(data, new_data);
 		step("fork: data");
 	}
-	return r < 0 ? r : path_sync(dir);
+	return r;
 }
 
 static int fork_to(struct store *store, struct store *to, const char *path)
 {
 	CLEANUP(mem_free) char *half = path_sibling(path, ".db.new");
+	CLEANUP(mem_free) char *dir = path_sibling(path, ".layers");
 	CLEANUP(mem_free) struct state *state = mem_dup(&to->state, sizeof(*state));
 	struct head_plan plan = {.path = half, .state = state, .from = store, .orphans = to};
 	int r;
@@ -269,6 +282,11 @@ static int fork_to(struct store *store, struct store *to, const char *path)
 	if (r == 0)
 		r = head_build(&plan);
 	step("fork: built");
+	if (r == 0)
+		r = path_sync(half);
+	if (r == 0)
+		r = path_sync(dir);
+	step("fork: synced");
 	if (r == 0)
 		r = path_rename_new(half, path);
 	step("fork: renamed");

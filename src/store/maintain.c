@@ -83,7 +83,9 @@ static int write_layer(struct store *chain, size_t first, size_t last, const cha
 		r = head_put_state(copy.to, state);
 	}
 	if (r == 0)
-		r = head_end(db_half, &copy.to);
+		r = head_end(&copy.to);
+	if (r == 0)
+		r = path_sync(db_half);
 	db_close(&copy.to);
 	if (r == 0 && copy.data_end && (fsync(fd) < 0 || rename(data_half, data_path) < 0))
 		r = -errno;

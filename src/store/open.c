@@ -250,6 +250,8 @@ static int create(const char *path, struct err *err)
 	state.info.inodes = 1;
 	r = head_build(&plan);
 	if (r == 0)
+		r = path_sync(half);
+	if (r == 0)
 		r = path_rename_new(half, path);
 	if (r == 0)
 		r = path_sync_dir(path);

@@ -35,7 +35,9 @@ static int write_all(struct store *store, const char *path, int data_fd, const c
 		r = head_put_state(copy.to, state);
 	}
 	if (r == 0)
-		r = head_end(path, &copy.to);
+		r = head_end(&copy.to);
+	if (r == 0)
+		r = path_sync(path);
 	db_close(&copy.to);
 	return r;
 }
