@@ -1,6 +1,6 @@
 /* lines.c - differences of texts as a unified diff.
  *
- * Myers, "An O(ND) difference algorithm and its variations" (1986), figure 2, on lines made
+ * Myers, "An O(N*D) difference algorithm and its variations" (1986), figure 2, on lines made
  * numbers: equal lines have equal numbers. Two texts with more than COST_MAX differences count as
  * replaced from the first to the last of them, which is correct, only longer.
  */

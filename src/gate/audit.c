@@ -17,7 +17,7 @@ struct who {
 
 /* What the records of a row refer to. */
 struct tables {
-	unsigned texts, whos;
+	unsigned texts, askers;
 	char text[GATE_TEXTS][GATE_TEXT_MAX + 1];
 	struct who *who; /* grown as they come: a row rarely has many */
 	unsigned who_cap;
@@ -125,7 +125,7 @@ static const struct who *get_who(struct span *body, struct tables *tables)
 	uint64_t number, uid, gid;
 	int64_t pid;
 
-	if (!get_number(body, &number) || number > tables->whos)
+	if (!get_number(body, &number) || number > tables->askers)
 		return NULL;
 	if (number)
 		return &tables->who[number - 1];
@@ -138,14 +138,14 @@ static const struct who *get_who(struct span *body, struct tables *tables)
 	for (int i = 0; i < 3; i++)
 		if (!get_text(body, tables, who->texts[i]))
 			return NULL;
-	if (tables->whos == GATE_WHOS)
+	if (tables->askers == GATE_ASKERS)
 		return who;
-	if (tables->whos == tables->who_cap) {
+	if (tables->askers == tables->who_cap) {
 		tables->who_cap = tables->who_cap ? 2 * tables->who_cap : 8;
 		tables->who = mem_realloc(tables->who, tables->who_cap * sizeof(*tables->who));
 	}
-	tables->who[tables->whos] = *who;
-	return &tables->who[tables->whos++];
+	tables->who[tables->askers] = *who;
+	return &tables->who[tables->askers++];
 }
 
 /* `record->at` is the one of the record before, or 0. */
@@ -199,7 +199,7 @@ int gate_decode(uint64_t first, uint64_t last, struct span records,
 	struct span body;
 	int r;
 
-	tables->texts = tables->whos = tables->who_cap = 0;
+	tables->texts = tables->askers = tables->who_cap = 0;
 	tables->who = NULL;
 	while (records.len) {
 		if (record.seq > last || !gate_take_body(&records, &body) ||

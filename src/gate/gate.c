@@ -42,7 +42,7 @@ struct gate_batch {
 	int64_t at; /* of the last record */
 	unsigned char *bytes;
 	size_t len, cap;
-	struct who_at *whos;
+	struct who_at *askers;
 	uint32_t who_count, who_cap, text_count;
 	struct text_at texts[GATE_TEXTS];
 	uint16_t slots[WHO_SLOTS]; /* hash of a who -> its number, 0: none */
@@ -95,7 +95,7 @@ struct gate *gate_new(uint64_t seq, const unsigned char hash[GATE_HASH])
 static void batch_free(struct gate_batch *batch)
 {
 	free(batch->bytes);
-	free(batch->whos);
+	free(batch->askers);
 	free(batch);
 }
 
@@ -204,7 +204,7 @@ static unsigned put_text(struct gate_batch *batch, struct span text)
 static bool who_is(const struct gate_batch *batch, unsigned number, const struct gate_who *who,
 		   const struct span texts[3])
 {
-	const struct who_at *at = &batch->whos[number - 1];
+	const struct who_at *at = &batch->askers[number - 1];
 
 	if (at->uid != who->uid || at->gid != who->gid || at->pid != who->pid)
 		return false;
@@ -218,9 +218,9 @@ static void who_remember(struct gate_batch *batch, const struct who_at *at)
 {
 	if (batch->who_count == batch->who_cap) {
 		batch->who_cap *= 2;
-		batch->whos = mem_realloc(batch->whos, batch->who_cap * sizeof(*batch->whos));
+		batch->askers = mem_realloc(batch->askers, batch->who_cap * sizeof(*batch->askers));
 	}
-	batch->whos[batch->who_count++] = *at;
+	batch->askers[batch->who_count++] = *at;
 }
 
 /*
@@ -253,7 +253,7 @@ static unsigned put_who(struct gate_batch *batch, const struct gate_who *who, un
 		at.texts[i] = (uint16_t)put_text(batch, texts[i]);
 		all = all && at.texts[i];
 	}
-	if (batch->who_count == GATE_WHOS)
+	if (batch->who_count == GATE_ASKERS)
 		return 0;
 	/* The reader counts this one, so we do too, even if it can never be found again. */
 	who_remember(batch, &at);
@@ -274,7 +274,7 @@ static struct gate_batch *batch_room(struct gate *gate)
 		batch->gate = gate;
 		batch->first = gate->seq + 1;
 		batch->who_cap = 8;
-		batch->whos = mem_alloc0(batch->who_cap * sizeof(*batch->whos));
+		batch->askers = mem_alloc0(batch->who_cap * sizeof(*batch->askers));
 		if (gate->newest)
 			gate->newest->next = batch;
 		else

@@ -9,7 +9,7 @@
  *   text   = number: 0 and a name, or the number of one of this row, counted from 1
  *   name   = length and bytes
  *
- * Numbers are LEB128; signed ones zigzag first. After GATE_WHOS or GATE_TEXTS different ones a
+ * Numbers are LEB128; signed ones zigzag first. After GATE_ASKERS or GATE_TEXTS different ones a
  * row's further ones get no number. With FIELD_WIDE offset and size are 8 bytes each, little
  * endian: they can grow in place.
  */
@@ -29,7 +29,7 @@ enum gate_field {
 	FIELD_WIDE = 1 << 7,
 };
 
-#define GATE_WHOS 1024
+#define GATE_ASKERS 1024
 #define GATE_TEXTS 64
 #define GATE_HASH 32
 
