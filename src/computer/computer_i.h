@@ -81,11 +81,15 @@ struct owner {
 	struct view *head;
 	struct list views;
 	uint64_t last_commits; /* host thread: seen at the last tick */
+	struct store *store;   /* of the head; for store_prepare_merge only */
+	bool merging;          /* there is a thread `merger` to be joined */
+	atomic_bool merge_stop, merge_done;
+	pthread_t merger;
 
 	/* serve.c */
 	int listener; /* -1: nobody is served */
 	int wake;     /* eventfd: the host thread shall look */
-	bool threaded, closing;
+	bool threaded;
 	pthread_t thread;
 	struct list conns;
 	unsigned conn_count;

@@ -76,6 +76,19 @@ static void owner_free(struct owner *owner)
 	free(owner);
 }
 
+/* The root of a new workspace belongs to whoever makes it, or nobody but root could write there. */
+static void own_root(struct owner *owner)
+{
+	const struct vfs_attr mine = {.uid = geteuid(), .gid = getegid()};
+	const struct vfs_ctx ctx = {.who = {.actor = "", .backend = "", .exec = ""},
+				    .trusted = true};
+	struct vfs_attr attr;
+
+	if (mine.uid != 0)
+		(void)!vfs_setattr(owner->head->vfs, &ctx, VFS_ROOT,
+				   VFS_SET_UID | VFS_SET_GID | VFS_SET_QUIET, &mine, &attr);
+}
+
 int owner_open(const struct workspace *workspace, unsigned flags, struct owner **ret_owner,
 	       struct store_owner *ret_other, struct err *err)
 {
@@ -107,26 +120,80 @@ int owner_open(const struct workspace *workspace, unsigned flags, struct owner *
 		owner_free(owner);
 		return r;
 	}
+	if (made)
+		own_root(owner);
 	serve_start(owner);
 	*ret_owner = owner;
 	return 0;
 }
 
-/* Merging many layers is put off until nobody waits for an answer. */
-static int maintain(void *arg, struct store *store)
+/* ---- merging layers: the long part while everything goes on, the short one with all held off ----
+ */
+
+static int find_depth(void *arg, struct store *store)
 {
+	struct owner *owner = arg;
 	struct store_info info;
-	int *ret_more = arg;
 
 	store_get_info(store, &info);
-	*ret_more = info.depth > STORE_CHAIN_MAX && store_maintain(store, NULL) > 0;
-	return 0;
+	owner->store = store;
+	return info.depth;
+}
+
+static int maintain(void *arg, struct store *store)
+{
+	(void)arg;
+	return store_maintain(store, NULL);
+}
+
+static bool is_deep(struct owner *owner)
+{
+	return vfs_exclusive(owner->head->vfs, find_depth, owner) > STORE_CHAIN_MAX;
+}
+
+/* One step. True: there may be more to do. */
+static bool merge_step(struct owner *owner)
+{
+	return store_prepare_merge(owner->store, NULL) > 0 &&
+	       vfs_exclusive(owner->head->vfs, maintain, NULL) > 0;
+}
+
+static void *merge_main(void *arg)
+{
+	struct owner *owner = arg;
+
+	while (!atomic_load(&owner->merge_stop) && is_deep(owner) && merge_step(owner))
+		continue;
+	atomic_store(&owner->merge_done, true);
+	return NULL;
+}
+
+static void merge_start(struct owner *owner)
+{
+	if (owner->merging && !atomic_load(&owner->merge_done))
+		return;
+	if (owner->merging)
+		pthread_join(owner->merger, NULL);
+	owner->merging = false;
+	if (!is_deep(owner))
+		return;
+	atomic_store(&owner->merge_done, false);
+	owner->merging = pthread_create(&owner->merger, NULL, merge_main, owner) == 0;
+}
+
+static void merge_end(struct owner *owner)
+{
+	atomic_store(&owner->merge_stop, true);
+	if (owner->merging)
+		pthread_join(owner->merger, NULL);
+	/* Programs that come and go would never be idle: each does one step. */
+	if (is_deep(owner))
+		(void)merge_step(owner);
 }
 
 void owner_tick(struct owner *owner)
 {
 	struct vfs_stats stats;
-	int more;
 
 	container_tick(owner);
 	view_reap(owner->head);
@@ -135,19 +202,18 @@ void owner_tick(struct owner *owner)
 		owner->last_commits = stats.commits;
 		return; /* somebody is at work */
 	}
-	(void)!vfs_exclusive(owner->head->vfs, maintain, &more);
+	merge_start(owner);
 	vfs_idle(owner->head->vfs);
 }
 
 int owner_close(struct owner *owner, struct err *err)
 {
-	int r = 0, more = 1;
+	int r = 0;
 
 	serve_stop(owner);
 	container_end(owner);
 	view_unmount_all(owner->head);
-	while (more && vfs_exclusive(owner->head->vfs, maintain, &more) == 0)
-		continue;
+	merge_end(owner);
 	list_for_each_safe(pos, &owner->views)
 	{
 		list_del(pos);

@@ -1,10 +1,11 @@
 /* portable.c - a whole workspace as one file, and back. */
 #include "base/mem.h"
 #include "base/text.h"
-#include "computer/computer_i.h"
+#include "computer/port_i.h"
 #include "store/store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -64,6 +65,26 @@ int op_imported(struct call *call)
 	return 0;
 }
 
+/* Files of other users could not be written through a mount of ours. */
+static int own_entry(void *arg, const struct export_entry *entry)
+{
+	struct port *port = arg;
+	int r = sys_chown(port->sys, entry->dir, entry->name, geteuid(), getegid(),
+			  AT_SYMLINK_NOFOLLOW);
+
+	return r < 0 ? port_fail(port, r, "cannot take over", entry->path) : 0;
+}
+
+static int own_all(struct computer *computer, struct err *err)
+{
+	CLEANUP(port_clear) struct port port = {0};
+
+	if (geteuid() == 0)
+		return 0;
+	port_init(&port, computer, NULL, err);
+	return export_walk(&port, own_entry, NULL, &port);
+}
+
 int workspace_import(const char *file, const char *workspace, struct err *err)
 {
 	CLEANUP(store_lock_drop) struct store_lock from_lock = STORE_LOCK_INIT;
@@ -108,7 +129,10 @@ int workspace_import(const char *file, const char *workspace, struct err *err)
 		r = computer_ask_take(computer, "imported",
 				      json_pack("{s:o}", "source", json_bytes(span_str(file))),
 				      NULL, err);
-		(void)computer_close(computer, NULL);
+		if (r == 0)
+			r = own_all(computer, err);
+		if (computer_close(computer, r < 0 ? NULL : err_api(err)) < 0 && r == 0)
+			r = -EIO;
 	}
 	return r;
 }

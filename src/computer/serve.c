@@ -511,7 +511,6 @@ void serve_stop(struct owner *owner)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += DRAIN_SECONDS;
 	pthread_mutex_lock(&owner->lock);
-	owner->closing = true;
 	shut_all(owner, SHUT_RD);
 	while (owner->conn_count)
 		if (pthread_cond_timedwait(&owner->changed, &owner->lock, &until) == ETIMEDOUT)

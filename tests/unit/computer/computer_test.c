@@ -295,6 +295,38 @@ static void snapshots_are_kept_and_gone_back_to(void **state)
 	both(snapshots_body);
 }
 
+static void deep_chains_are_merged_on_the_way(void **state)
+{
+	struct computer_info info = {0};
+	struct computer_err err = {0};
+	struct computer *c;
+	struct home home;
+	char name[16];
+
+	(void)state;
+	home_init(&home);
+	home_owned(&home, false);
+	for (int i = 0; i < 24; i++) {
+		c = home_open(&home, "w", 0);
+		snprintf(name, sizeof(name), "s%d", i);
+		put(c, "/f", name);
+		assert_int_equal(computer_snapshot(c, name, &err), 0);
+		if (i >= 4) {
+			snprintf(name, sizeof(name), "s%d", i - 4);
+			assert_int_equal(computer_snapshot_remove(c, name, &err), 0);
+		}
+		home_close(c);
+	}
+	c = home_open(&home, "w", 0);
+	assert_int_equal(computer_get_info(c, &info, NULL), 0);
+	assert_in_range(info.depth, 1, 10);
+	expect(c, "/f", "s23");
+	assert_int_equal(computer_restore(c, "s20", NULL, &err), 0);
+	expect(c, "/f", "s20");
+	home_close(c);
+	home_clear(&home);
+}
+
 /* ---- differences ---- */
 
 static int collect_difference(void *arg, const struct diff_entry *entry)
@@ -630,6 +662,7 @@ int main(void)
 		cmocka_unit_test(directories_are_listed_and_removed_whole),
 		cmocka_unit_test(a_readonly_handle_changes_nothing),
 		cmocka_unit_test(snapshots_are_kept_and_gone_back_to),
+		cmocka_unit_test(deep_chains_are_merged_on_the_way),
 		cmocka_unit_test(differences_are_named),
 		cmocka_unit_test(the_audit_names_places),
 		cmocka_unit_test(following_ends_when_told),
