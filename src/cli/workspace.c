@@ -372,7 +372,7 @@ static void print_limit(const char *what, uint64_t value, bool bytes)
 
 static int run_limit(struct cli *cli)
 {
-	struct computer_limits limits;
+	struct computer_limits limits = {0};
 	struct err err = ERR_INIT;
 	int status = cli_open(cli, cli->argv[0], 0), r;
 	uint64_t *const fields[] = {&limits.bytes, &limits.inodes, &limits.memory_max,

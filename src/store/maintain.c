@@ -31,7 +31,7 @@ static int64_t file_bytes(const char *path)
 /* The cheapest run of layers whose merge makes the chain short enough. */
 static size_t choose_run(const struct store *chain, size_t len)
 {
-	int64_t sizes[STORE_LAYERS_MAX], best = INT64_MAX;
+	int64_t sizes[STORE_LAYERS_MAX] = {0}, best = INT64_MAX;
 	size_t found = 0;
 
 	for (size_t i = 0; i < chain->count; i++) {

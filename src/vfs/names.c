@@ -162,7 +162,8 @@ static void put_target(struct vfs *vfs, struct inode *inode, struct span target)
 {
 	struct blob *blob = blob_own(&inode->blob, target.len);
 
-	memcpy(blob->data, target.data, target.len);
+	if (target.len)
+		memcpy(blob->data, target.data, target.len);
 	blob->len = target.len;
 	inode->row.size = (int64_t)target.len;
 	vfs->dirty_bytes += target.len;
@@ -343,7 +344,7 @@ int names_create(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t parent, str
 		.name = name,
 		.mode = S_IFREG | (mode & 07777),
 	};
-	struct vfs_attr attr;
+	struct vfs_attr attr = {0};
 	int r;
 
 	r = create(vfs, ctx, &making, O_EXCL, &attr);
@@ -359,7 +360,7 @@ int vfs_create(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t parent, struc
 		.name = name,
 		.mode = S_IFREG | (mode & 07777),
 	};
-	struct vfs_attr attr, size = {0};
+	struct vfs_attr attr = {0}, size = {0};
 	int r;
 
 	r = flush_throttle(vfs);
@@ -444,7 +445,7 @@ static int check_link(const struct vfs_ctx *ctx, const struct inode *inode)
 static int link_in(struct vfs *vfs, const struct vfs_ctx *ctx, int64_t ino, int64_t parent,
 		   struct span name, struct vfs_attr *ret_attr)
 {
-	struct inode *dir, *inode;
+	struct inode *dir = NULL, *inode = NULL;
 	int r;
 
 	r = inode_get(vfs, ino, &inode);

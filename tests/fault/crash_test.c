@@ -385,7 +385,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static void clear_workspace(void)
 {
 	nftw(test.base, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-	memset(test.log, 0, sizeof(*test.log));
+	if (test.log)
+		memset(test.log, 0, sizeof(*test.log));
 	if (mkdir(test.base, 0755) < 0 || mkdir(test.mount, 0755) < 0)
 		perror(test.base);
 }
