@@ -385,8 +385,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static void clear_workspace(void)
 {
 	nftw(test.base, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-	if (test.log)
-		memset(test.log, 0, sizeof(*test.log));
+	*test.log = (struct crash_log){0};
 	if (mkdir(test.base, 0755) < 0 || mkdir(test.mount, 0755) < 0)
 		perror(test.base);
 }
