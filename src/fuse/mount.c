@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -109,32 +111,53 @@ static int mount_make(int device, const struct fuse_options *options, int *ret_m
 	return 0;
 }
 
+/* In a process of its own, between fork and _exit: only what is safe there. */
+static _Noreturn void prime_child(int mount, const char *name, bool xattrs)
+{
+	int dir, file;
+
+	if (mount > 0)
+		(void)close_range(0, (unsigned)mount - 1, 0);
+	(void)close_range((unsigned)mount + 1, ~0U, 0);
+	dir = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		_exit(1);
+	file = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	if (file >= 0)
+		close(file); /* FLUSH too */
+	(void)!faccessat(dir, ".", R_OK, 0);
+	if (!xattrs) {
+		(void)!fgetxattr(dir, "user.computer", NULL, 0);
+		(void)!flistxattr(dir, NULL, 0);
+	}
+	_exit(0);
+}
+
 /*
  * Do once what we answer with ENOSYS, so that the kernel stops asking. Above all: open a directory
  * and a file. Without that it would tell of every close until somebody happens to open an existing
  * file.
+ *
+ * A child does it, which has no descriptor of the connection: a server that is killed while it
+ * waits for its own answer would never end, and hold the connection open, and everybody on the
+ * mount.
  */
 static void prime(struct fuse *fuse, int mount)
 {
-	CLEANUP(fd_close) int dir = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CLEANUP(fd_close) int file = -1;
 	char name[SECRET_NAME];
-	struct stat stat;
+	struct statx stat;
+	pid_t pid;
 
-	if (dir < 0)
-		return;
+	if (statx(mount, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &stat) == 0)
+		fuse->dev = makedev(stat.stx_dev_major, stat.stx_dev_minor);
 	secret_name(PRIME_INO, name);
-	if (fstat(dir, &stat) == 0)
-		fuse->dev = stat.st_dev;
 	atomic_store(&fuse->priming, true);
-	file = openat(dir, name, O_RDONLY | O_CLOEXEC);
-	fd_close(&file); /* FLUSH too */
+	pid = fork();
+	if (pid == 0)
+		prime_child(mount, name, fuse->xattrs);
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
 	atomic_store(&fuse->priming, false);
-	(void)!faccessat(dir, ".", R_OK, 0);
-	if (!fuse->xattrs) {
-		(void)!fgetxattr(dir, "user.computer", NULL, 0);
-		(void)!flistxattr(dir, NULL, 0);
-	}
 	notify_entry(fuse, VFS_ROOT, span_str(name));
 }
 
@@ -171,6 +194,7 @@ int fuse_start(struct vfs *vfs, const struct fuse_options *options, struct fuse 
 
 	if (r < 0)
 		return r;
+	/* The kernel knows by now not to ask us. */
 	fuse->root_fd = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	*ret_fuse = fuse;
 	*ret_mount_fd = mount;
@@ -250,7 +274,7 @@ int fuse_mount(struct vfs *vfs, const char *dir, const struct fuse_options *opti
 
 void fuse_adopt_dir(struct fuse *fuse, const char *path)
 {
-	CLEANUP(fd_close) int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd_close) int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	fuse->dir = mem_strdup(path);
 	if (dir >= 0)
