@@ -42,7 +42,8 @@ static void fuse_free(struct fuse *fuse)
 {
 	uring_free(fuse->uring);
 	refs_clear(&fuse->refs);
-	fd_close(&fuse->root_fd);
+	hand_stop(fuse);
+	pthread_mutex_destroy(&fuse->hand_lock);
 	fd_close(&fuse->fd);
 	pthread_cond_destroy(&fuse->noticed);
 	pthread_cond_destroy(&fuse->changed);
@@ -61,7 +62,9 @@ static struct fuse *fuse_new(struct vfs *vfs, int fd, const struct fuse_options 
 
 	fuse->vfs = vfs;
 	fuse->fd = fd;
-	fuse->root_fd = -1;
+	fuse->hand = -1;
+	fuse->hand_pid = -1;
+	pthread_mutex_init(&fuse->hand_lock, NULL);
 	fuse->name = mem_strdup(options->name ? options->name : "computer");
 	fuse->backend = mem_strdup(options->backend ? options->backend : "mount");
 	fuse->exec = mem_strdup(options->exec ? options->exec : "");

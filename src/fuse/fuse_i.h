@@ -74,14 +74,16 @@ struct fuse {
 	bool has_notifier;
 	pthread_t notifier;
 	pthread_cond_t noticed; /* something is queued */
-	atomic_int adopter;     /* thread id whose SETATTRs only teach the kernel, 0: nobody */
+	atomic_int adopter;     /* the hand: its SETATTRs only teach the kernel; 0: nobody */
 	uint64_t watch;
 	bool watching, pulling;
 
 	/* mounting */
-	int root_fd; /* its root, kept open (fuse_start); -1: none */
-	char *dir;   /* where it is attached, absolute; NULL: nowhere that we know */
-	dev_t dev;   /* of its files */
+	pthread_mutex_t hand_lock; /* of the two below */
+	int hand; /* socket of the process that touches our mount for us (adopt.c); -1: none */
+	pid_t hand_pid;
+	char *dir; /* where it is attached, absolute; NULL: nowhere that we know */
+	dev_t dev; /* of its files */
 };
 
 /* ---- dispatch.c ---- */
@@ -163,6 +165,10 @@ void adopt(struct fuse *fuse, int64_t ino);
 int adopt_flush(struct fuse *fuse, const int64_t *inos, size_t count) MUST_USE;
 /* Every name nobody uses is dropped from the kernel's cache. */
 void adopt_shrink(struct fuse *fuse);
+/* Start the process that makes system calls on our own mount, and have it prime the kernel. `keep`:
+ * it holds the root open, else it opens it where the mount is attached. */
+void hand_start(struct fuse *fuse, int mount, bool keep);
+void hand_stop(struct fuse *fuse); /* before the filesystem can go; none is allowed */
 
 /* ---- fuse.c ---- */
 

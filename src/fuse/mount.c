@@ -9,9 +9,6 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/wait.h>
-#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -111,59 +108,9 @@ static int mount_make(int device, const struct fuse_options *options, int *ret_m
 	return 0;
 }
 
-/* In a process of its own, between fork and _exit: only what is safe there. */
-static _Noreturn void prime_child(int mount, const char *name, bool xattrs)
-{
-	int dir, file;
-
-	if (mount > 0)
-		(void)close_range(0, (unsigned)mount - 1, 0);
-	(void)close_range((unsigned)mount + 1, ~0U, 0);
-	dir = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		_exit(1);
-	file = openat(dir, name, O_RDONLY | O_CLOEXEC);
-	if (file >= 0)
-		close(file); /* FLUSH too */
-	(void)!faccessat(dir, ".", R_OK, 0);
-	if (!xattrs) {
-		(void)!fgetxattr(dir, "user.computer", NULL, 0);
-		(void)!flistxattr(dir, NULL, 0);
-	}
-	_exit(0);
-}
-
-/*
- * Do once what we answer with ENOSYS, so that the kernel stops asking. Above all: open a directory
- * and a file. Without that it would tell of every close until somebody happens to open an existing
- * file.
- *
- * A child does it, which has no descriptor of the connection: a server that is killed while it
- * waits for its own answer would never end, and hold the connection open, and everybody on the
- * mount.
- */
-static void prime(struct fuse *fuse, int mount)
-{
-	char name[SECRET_NAME];
-	struct statx stat;
-	pid_t pid;
-
-	if (statx(mount, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &stat) == 0)
-		fuse->dev = makedev(stat.stx_dev_major, stat.stx_dev_minor);
-	secret_name(PRIME_INO, name);
-	atomic_store(&fuse->priming, true);
-	pid = fork();
-	if (pid == 0)
-		prime_child(mount, name, fuse->xattrs);
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	atomic_store(&fuse->priming, false);
-	notify_entry(fuse, VFS_ROOT, span_str(name));
-}
-
 /* A connection, its filesystem, and us serving it. */
-static int start(struct vfs *vfs, const struct fuse_options *options, struct fuse **ret_fuse,
-		 int *ret_mount, struct err *err)
+static int start(struct vfs *vfs, const struct fuse_options *options, bool keep,
+		 struct fuse **ret_fuse, int *ret_mount, struct err *err)
 {
 	CLEANUP(fd_close) int mount = -1;
 	int device = -1, r;
@@ -179,7 +126,7 @@ static int start(struct vfs *vfs, const struct fuse_options *options, struct fus
 	r = fuse_begin(vfs, device, true, options, ret_fuse, err);
 	if (r < 0)
 		return r;
-	prime(*ret_fuse, mount);
+	hand_start(*ret_fuse, mount, keep);
 	*ret_mount = mount;
 	mount = -1;
 	return 0;
@@ -188,17 +135,7 @@ static int start(struct vfs *vfs, const struct fuse_options *options, struct fus
 int fuse_start(struct vfs *vfs, const struct fuse_options *options, struct fuse **ret_fuse,
 	       int *ret_mount_fd, struct err *err)
 {
-	struct fuse *fuse;
-	int mount;
-	int r = start(vfs, options, &fuse, &mount, err);
-
-	if (r < 0)
-		return r;
-	/* The kernel knows by now not to ask us. */
-	fuse->root_fd = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	*ret_fuse = fuse;
-	*ret_mount_fd = mount;
-	return 0;
+	return start(vfs, options, true, ret_fuse, ret_mount_fd, err);
 }
 
 /* ---- at a directory ---- */
@@ -257,7 +194,7 @@ int fuse_mount(struct vfs *vfs, const char *dir, const struct fuse_options *opti
 		return err_set(err, errno, "cannot mount at '%s'", dir);
 	if (geteuid() != 0)
 		return fusermount_mount(vfs, path, options, ret_fuse, err);
-	r = start(vfs, options, &fuse, &mount, err);
+	r = start(vfs, options, false, &fuse, &mount, err);
 	if (r < 0)
 		return r;
 	if (move_mount(mount, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
@@ -278,14 +215,14 @@ void fuse_adopt_dir(struct fuse *fuse, const char *path)
 
 	fuse->dir = mem_strdup(path);
 	if (dir >= 0)
-		prime(fuse, dir);
+		hand_start(fuse, dir, false);
 }
 
 void mount_detach(struct fuse *fuse)
 {
 	struct stat stat;
 
-	fd_close(&fuse->root_fd);
+	hand_stop(fuse);
 	if (!fuse->dir)
 		return;
 	/* Ours still, and not something that was mounted there since? */

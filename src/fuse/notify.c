@@ -196,7 +196,6 @@ static void *notify(void *arg)
 {
 	struct fuse *fuse = arg;
 
-	atomic_store(&fuse->adopter, gettid());
 	pthread_mutex_lock(&fuse->lock);
 	while (!fuse->stopping) {
 		struct notice *notices = fuse->notices;
