@@ -118,7 +118,8 @@ COMPUTER_API int computer_fork(struct computer *computer, const char *snapshot,
 enum computer_mount_flag {
 	COMPUTER_MOUNT_READONLY = 1 << 0,
 	COMPUTER_MOUNT_ALLOW_OTHER = 1 << 1, /* every user; else only the one who mounts */
-	/* How the kernel is served; without either, io_uring where the host allows it. */
+	/* How the kernel is served; without either, /dev/fuse. Over io_uring it is faster, but on
+	 * Linux 6.18 programs on the mount can hang for good when its owner is killed. */
 	COMPUTER_MOUNT_DEV = 1 << 2,   /* by read(2) and write(2) */
 	COMPUTER_MOUNT_URING = 1 << 3, /* by io_uring, or fail with -EOPNOTSUPP */
 	/* Extended attributes: else ENOTSUP, and a new file's first write is one request cheaper.

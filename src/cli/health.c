@@ -130,9 +130,9 @@ static void say_fuse(struct cli *cli, const struct doctor *doctor)
 	}
 	say(cli, GOOD, "/dev/fuse opens", NULL);
 	if (doctor->fuse_uring)
-		say(cli, GOOD, "FUSE over io_uring", NULL);
+		say(cli, GOOD, "FUSE over io_uring, by mount --transport uring", NULL);
 	else if (doctor->fuse_uring_known)
-		say(cli, SLOWER, "FUSE without io_uring",
+		say(cli, SLOWER, "FUSE without io_uring (for mount --transport uring)",
 		    "as root: echo Y > /sys/module/fuse/parameters/enable_uring");
 	else
 		say(cli, SLOWER, "FUSE without io_uring", "it needs a kernel of 6.14 or newer");

@@ -97,9 +97,10 @@ int fuse_begin(struct vfs *vfs, int fd, bool is_device, const struct fuse_option
 	int r = 0;
 
 	fuse->is_device = is_device;
-	if (is_device && options->transport != FUSE_DEV)
+	/* Only when asked for: docs/decisions/0005-io-uring-by-request.md. */
+	if (is_device && options->transport == FUSE_URING)
 		r = uring_new(fuse, &fuse->uring);
-	if (r < 0 && options->transport == FUSE_URING) {
+	if (r < 0) {
 		fuse_free(fuse);
 		return err_set(
 			err, -r,

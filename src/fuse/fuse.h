@@ -12,6 +12,8 @@
 
 struct fuse;
 
+/* FUSE_AUTO is FUSE_DEV: Linux 6.18 can lose requests of a ring whose server is killed, and who
+ * waits for them hangs for good (docs/decisions/0005-io-uring-by-request.md). */
 enum fuse_transport { FUSE_AUTO, FUSE_DEV, FUSE_URING };
 
 struct fuse_options {
